@@ -1,0 +1,245 @@
+"""A validated experiment: sections of typed options, and how defaults, presets and words combine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from anchorfl.errors import UserError
+from anchorfl.methods import METHODS
+from anchorfl.options import as_mapping, build, option, unknown_key
+
+if TYPE_CHECKING:
+    from anchorfl.balance import Balance
+    from anchorfl.fusion import Fusion
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    name: str = option("digits", "data set: see anchorfl data list")
+    root: str = option("data", "folder that holds the official files, or your own images")
+    flip: bool | None = option(None, "mirror images in training; open: as the data set suggests")
+    validation: float = option(
+        0.0, "share of the training data held out to choose settings on", at_least=0, below=1
+    )
+    size: int = option(32, "side in pixels that a folder's images are resized to", at_least=4)
+
+
+@dataclass(frozen=True)
+class PartitionOptions:
+    kind: str = option(
+        "dirichlet",
+        "dirichlet, dirichlet-overlap, shards, iid, file",
+        choices=("dirichlet", "dirichlet-overlap", "shards", "iid", "file"),
+    )
+    alpha: float = option(0.05, "Dirichlet concentration: smaller is more skewed", above=0)
+    clients: int = option(5, "number of clients", at_least=1)
+    labels: int = option(2, "labels a client, for shards", at_least=1)
+    seed: int | None = option(None, "seed of the draw; open: the experiment's seed", at_least=0)
+    public: float = option(
+        0.0, "share of the training data taken off first for the server", at_least=0, below=1
+    )
+    file: str | None = option(None, "a saved partition.json, for kind file")
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    name: str | None = option(
+        None, "resnet18, small-cnn, or FILE.py:NAME; open: small-cnn up to 28 pixels, else resnet18"
+    )
+    weights: str | None = option(None, "a safetensors file of encoder weights to start from")
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    rounds: int = option(10, "evaluation points on the clients' local training", at_least=1)
+    local_epochs: int = option(1, "local epochs a round", at_least=1)
+    batch_size: int = option(512, "samples a step (each is seen in two views)", at_least=1)
+    lr: float = option(0.05, "learning rate", above=0)
+    momentum: float = option(0.9, "momentum of SGD", at_least=0, below=1)
+    schedule: str = option(
+        "constant",
+        "learning rate over the run: constant, linear, cosine",
+        choices=("constant", "linear", "cosine"),
+    )
+    weight_decay: float = option(0.0, "L2 penalty on weights and prototypes", at_least=0)
+    clip_norm: float = option(1.0, "largest gradient norm; 0 switches clipping off", at_least=0)
+    reset_optimizer: bool = option(False, "forget the momentum every round, as published")
+    precision: str = option(
+        "auto",
+        "auto (bf16 on a GPU that has it, else fp32), fp32, tf32, bf16",
+        choices=("auto", "fp32", "tf32", "bf16"),
+    )
+
+
+@dataclass(frozen=True)
+class UploadOptions:
+    batchnorm: str = option(
+        "recomputed",
+        "statistics a client uploads: recomputed on its own data, or the running ones",
+        choices=("recomputed", "running"),
+    )
+
+
+SECTIONS: dict[str, type] = {
+    "data": DataOptions,
+    "partition": PartitionOptions,
+    "model": ModelOptions,
+    "train": TrainOptions,
+    "upload": UploadOptions,
+}
+
+
+@dataclass(frozen=True)
+class GeneralOptions:
+    seed: int = option(0, "seed of everything that is drawn", at_least=0)
+    device: str = option("auto", "auto, cpu, cuda, cuda:1, mps")
+    out: str | None = option(None, "run folder; open: a new one under runs/")
+
+
+@dataclass(frozen=True)
+class Config:
+    """One experiment, every value known."""
+
+    method: str
+    data: DataOptions
+    partition: PartitionOptions
+    model: ModelOptions
+    train: TrainOptions
+    upload: UploadOptions
+    align: Balance
+    fusion: dict[str, Fusion]
+    general: GeneralOptions
+
+    @property
+    def seed(self) -> int:
+        return self.general.seed
+
+    def to_dict(self) -> dict[str, Any]:
+        """The nested mapping that config.yaml holds and `resolve` takes back."""
+        sections = {name: asdict(getattr(self, name)) for name in SECTIONS}
+        fusions = {f"fusion.{name}": as_mapping(fusion) for name, fusion in self.fusion.items()}
+        return {
+            "method": self.method,
+            **sections,
+            "align": as_mapping(self.align),
+            "fusion": ",".join(self.fusion),
+            **{name: options for name, options in fusions.items() if options},
+            **asdict(self.general),
+        }
+
+    def replace_general(self, **values: object) -> Config:
+        return replace(self, general=replace(self.general, **values))  # type: ignore[arg-type]
+
+
+def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
+    """{"train": {"rounds": 3}} -> {"train.rounds": 3}."""
+    flat: dict[str, object] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            flat.update(flatten(value, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def parse_words(words: list[str]) -> dict[str, object]:
+    """The command line's `key=value` words."""
+    settings: dict[str, object] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise UserError(f"'{word}': expected key=value, such as train.rounds=3")
+        settings[key] = value
+    return settings
+
+
+def read_preset(path: Path) -> dict[str, object]:
+    """A preset, or the config.yaml of a run: nested keys, `method` among them."""
+    try:
+        content = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise UserError(f"preset {path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError):
+        raise UserError(f"preset {path}: is not YAML") from None
+    if not isinstance(content, dict) or "method" not in content:
+        raise UserError(f"preset {path}: must be a mapping with a 'method' key")
+    return flatten(content)
+
+
+def resolve(method: str, settings: Mapping[str, object]) -> Config:
+    """Defaults < data set < method < settings, checked; what was left open is filled in."""
+    from anchorfl.balance import BALANCES
+    from anchorfl.data.catalog import DATASETS
+
+    method_entry = METHODS.get(method)
+    dataset = DATASETS.get(str(settings.get("data.name", DataOptions.name)))
+    values = {**dataset.defaults, **method_entry.defaults, **settings}
+    grouped: dict[str, dict[str, object]] = {name: {} for name in (*SECTIONS, "align", "fusion")}
+    top: dict[str, object] = {}
+    for key, value in values.items():
+        section, dot, name = key.partition(".")
+        if dot and section in grouped:
+            grouped[section][name] = value
+        elif dot:
+            raise unknown_key(key, value, all_keys(method))
+        else:
+            top[key] = value
+    fusion = top.pop("fusion", "feature-mean")
+    for key, value in top.items():
+        if key not in {item.name for item in fields(GeneralOptions)}:
+            raise unknown_key(key, value, all_keys(method))
+    sections: dict[str, Any] = {
+        name: build(owner, grouped[name], name) for name, owner in SECTIONS.items()
+    }
+    general = build(GeneralOptions, top, "experiment")
+    if sections["partition"].seed is None:
+        sections["partition"] = replace(sections["partition"], seed=general.seed)
+    if sections["data"].flip is None:
+        sections["data"] = replace(sections["data"], flip=dataset.flip)
+    if sections["model"].name is None:
+        pixels = dataset.size or sections["data"].size
+        name = "small-cnn" if pixels <= 28 else "resnet18"
+        sections["model"] = replace(sections["model"], name=name)
+    return Config(
+        method=method,
+        **sections,
+        align=build(BALANCES.get(method_entry.balance), grouped["align"], "align"),
+        fusion=resolve_fusions(fusion, grouped["fusion"]),
+        general=general,
+    )
+
+
+def resolve_fusions(names: object, options: Mapping[str, object]) -> dict[str, Fusion]:
+    """`fusion=a,b` and `fusion.a.q=0.5` -> one object each, the first the primary."""
+    from anchorfl.fusion import FUSIONS
+
+    listed = [name.strip() for name in str(names).split(",") if name.strip()]
+    chosen = {name: FUSIONS.get(name) for name in dict.fromkeys(listed)}
+    if not chosen:
+        raise UserError(f"fusion={names}: name at least one of {', '.join(FUSIONS.names())}")
+    own: dict[str, dict[str, object]] = {name: {} for name in chosen}
+    for key, value in options.items():
+        name, _, item = key.partition(".")
+        if name not in own:
+            FUSIONS.get(name)
+            raise UserError(f"fusion.{key}={value}: {name} is not among fusion={names}")
+        own[name][item] = value
+    return {name: build(kind, own[name], f"fusion.{name}") for name, kind in chosen.items()}
+
+
+def all_keys(method: str) -> list[str]:
+    """Every key that `anchorfl run METHOD` takes."""
+    from anchorfl.balance import BALANCES
+
+    owners = {**SECTIONS, "align": BALANCES.get(METHODS.get(method).balance)}
+    nested = [f"{name}.{key}" for name, owner in owners.items() for key in option_keys(owner)]
+    return [*nested, "fusion", *option_keys(GeneralOptions)]
+
+
+def option_keys(owner: type) -> list[str]:
+    return [item.name.rstrip("_") for item in fields(owner)]

@@ -1,0 +1,125 @@
+"""Typed options: dataclass fields with a help line and limits, set by `key=value`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, field, fields
+from types import NoneType
+from typing import Any, TypeVar, get_args, get_type_hints
+
+import yaml
+
+from anchorfl.errors import UserError
+from anchorfl.registry import suggestion
+
+T = TypeVar("T")
+KIND_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    choices: tuple[str, ...] | None = None,
+) -> Any:
+    """A dataclass field that documents itself and knows its limits."""
+    limits = {"above": above, "at_least": at_least, "below": below, "choices": choices}
+    return field(default=default, metadata={"help": help, **limits})
+
+
+def key_of(item: Field[Any]) -> str:
+    """The user's spelling of a field: a trailing underscore only dodges a Python keyword."""
+    return item.name.rstrip("_")
+
+
+def allowed(item: Field[Any], kind: type) -> str:
+    """What a field accepts, in words."""
+    limits = item.metadata
+    if limits.get("choices"):
+        return "one of " + ", ".join(limits["choices"])
+    words = [KIND_NAMES[kind]]
+    if limits.get("above") is not None:
+        words.append(f"above {limits['above']:g}")
+    if limits.get("at_least") is not None:
+        words.append(f"of at least {limits['at_least']:g}")
+    if limits.get("below") is not None:
+        words.append(f"below {limits['below']:g}")
+    return " ".join(words)
+
+
+def field_kind(owner: type, item: Field[Any]) -> tuple[type, bool]:
+    """The plain type of a field, and whether it may be left open (None)."""
+    hint = get_type_hints(owner)[item.name]
+    kinds = [kind for kind in (get_args(hint) or (hint,)) if kind is not NoneType]
+    return kinds[0], hint is not kinds[0]
+
+
+def convert(value: object, kind: type) -> object:
+    """The value as the given type; ValueError where it is not one."""
+    if kind is str and isinstance(value, str | int | float) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, str):
+        value = yaml.safe_load(value) if kind is not float else float(value)
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        if math.isfinite(value):
+            return float(value)
+    elif type(value) is kind:
+        return value
+    raise ValueError
+
+
+def within(value: Any, item: Field[Any]) -> bool:
+    limits = item.metadata
+    return (
+        (limits.get("choices") is None or value in limits["choices"])
+        and (limits.get("above") is None or value > limits["above"])
+        and (limits.get("at_least") is None or value >= limits["at_least"])
+        and (limits.get("below") is None or value < limits["below"])
+    )
+
+
+def build(owner: type[T], values: Mapping[str, object], section: str) -> T:
+    """An instance of a dataclass of options, every value checked against its field."""
+    known = {key_of(item): item for item in fields(owner)}  # type: ignore[arg-type]
+    checked: dict[str, object] = {}
+    for key, value in values.items():
+        if key not in known:
+            raise unknown_key(f"{section}.{key}", value, [f"{section}.{name}" for name in known])
+        item = known[key]
+        kind, optional = field_kind(owner, item)
+        if optional and value in (None, "null", "auto"):
+            checked[item.name] = None
+            continue
+        try:
+            checked[item.name] = convert(value, kind)
+            accepted = within(checked[item.name], item)
+        except (ValueError, yaml.YAMLError):
+            accepted = False
+        if not accepted:
+            raise UserError(f"{section}.{key}={value}: must be {allowed(item, kind)}")
+    return owner(**checked)
+
+
+def unknown_key(key: str, value: object, known: list[str]) -> UserError:
+    shown = ", ".join(known) if known else "none here"
+    return UserError(f"{key}={value}: unknown key{suggestion(key, known)} (keys: {shown})")
+
+
+def as_mapping(instance: Any) -> dict[str, Any]:
+    """The options of an instance, in the user's spelling."""
+    return {key_of(item): getattr(instance, item.name) for item in fields(instance)}
+
+
+def describe(owner: type) -> list[tuple[str, str, str]]:
+    """(key, default, help) of every option of a dataclass."""
+    rows = []
+    for item in fields(owner):
+        default = "" if item.default is MISSING or item.default is None else str(item.default)
+        if isinstance(item.default, bool):
+            default = default.lower()
+        rows.append((key_of(item), default, str(item.metadata.get("help", ""))))
+    return rows

@@ -1,0 +1,60 @@
+"""Things known by name: data sets, methods, balances, fusions, models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Generic, TypeVar
+
+from anchorfl.errors import UserError
+
+T = TypeVar("T")
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """A half sentence that names the nearest known spelling, or nothing."""
+    close = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+class Registry(Generic[T]):
+    """A table from names to things of one kind.
+
+    The entries of this package are registered when `module` is imported; other packages add theirs
+    through the entry point group `anchorfl.<kind>`. Both happen at the first look-up, not before.
+    """
+
+    def __init__(self, kind: str, module: str) -> None:
+        self.kind = kind
+        self._module = module
+        self._entries: dict[str, T] = {}
+        self._loaded = False
+
+    def register(self, name: str) -> Callable[[T], T]:
+        def add(entry: T) -> T:
+            self._entries[name] = entry
+            return entry
+
+        return add
+
+    def _load(self) -> None:
+        if not self._loaded:
+            self._loaded = True
+            import_module(self._module)
+            for point in entry_points(group=f"anchorfl.{self.kind.replace(' ', '_')}"):
+                self._entries.setdefault(point.name, point.load())
+
+    def names(self) -> list[str]:
+        self._load()
+        return list(self._entries)
+
+    def get(self, name: str) -> T:
+        self._load()
+        if name not in self._entries:
+            raise UserError(
+                f"{self.kind} '{name}' is unknown{suggestion(name, self._entries)}"
+                f" (known: {', '.join(self._entries)})"
+            )
+        return self._entries[name]

@@ -1,0 +1,101 @@
+"""What several tests share: the real command, a tiny trainer, files in the official formats."""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.io import savemat
+
+from anchorfl.config import resolve
+from anchorfl.data.dataset import ImageStore, Split
+from anchorfl.models import ImageFacts
+from anchorfl.task import Task
+from anchorfl.training import Trainer
+
+torch.set_num_threads(1)
+FACTS = ImageFacts((1, 8, 8), 4, (0.5,), (0.25,))
+CPU = torch.device("cpu")
+
+
+def command(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The real program, as a user starts it."""
+    return subprocess.run(
+        [sys.executable, "-m", "anchorfl", *words], cwd=cwd, capture_output=True, text=True, timeout=300
+    )
+
+
+def tiny_split(samples: int = 24, classes: int = 4, seed: int = 0) -> Split:
+    generator = np.random.default_rng(seed)
+    images = generator.integers(0, 256, (samples, 1, 8, 8), dtype=np.uint8)
+    return Split(images, np.arange(samples) % classes)
+
+
+def make_trainer(method: str = "v7", **settings: object) -> Trainer:
+    return Trainer(Task.prepare(resolve(method, settings), FACTS), CPU)
+
+
+@pytest.fixture
+def store() -> ImageStore:
+    return ImageStore(tiny_split(), CPU)
+
+
+def write_cifar10(root: Path, per_file: int = 4) -> np.ndarray:
+    """Small files as Python 2 and numpy 1 wrote them: protocol 2, byte keys."""
+    folder = root / "cifar-10-batches-py"
+    folder.mkdir(parents=True)
+    generator = np.random.default_rng(1)
+    rows = generator.integers(0, 256, (6 * per_file, 3072), dtype=np.uint8)
+    names = [f"data_batch_{number}" for number in range(1, 6)] + ["test_batch"]
+    for number, name in enumerate(names):
+        part = slice(number * per_file, (number + 1) * per_file)
+        content = {b"data": rows[part], b"labels": [k % 10 for k in range(per_file)]}
+        (folder / name).write_bytes(pickle.dumps(content, protocol=2))
+    meta = {b"label_names": [f"class{k}".encode() for k in range(10)]}
+    (folder / "batches.meta").write_bytes(pickle.dumps(meta, protocol=2))
+    return rows
+
+
+def write_cifar100(root: Path, samples: int = 12) -> np.ndarray:
+    folder = root / "cifar-100-python"
+    folder.mkdir(parents=True)
+    rows = np.random.default_rng(2).integers(0, 256, (samples, 3072), dtype=np.uint8)
+    for name in ("train", "test"):
+        labels = [(7 * k) % 100 for k in range(samples)]
+        content = {b"data": rows, b"fine_labels": labels, b"coarse_labels": [0] * samples}
+        (folder / name).write_bytes(pickle.dumps(content, protocol=4))
+    meta = {b"fine_label_names": [f"fine{k}".encode() for k in range(100)]}
+    (folder / "meta").write_bytes(pickle.dumps(meta, protocol=4))
+    return rows
+
+
+def write_svhn(root: Path, samples: int = 20) -> np.ndarray:
+    folder = root / "svhn"
+    folder.mkdir(parents=True)
+    images = np.random.default_rng(3).integers(0, 256, (32, 32, 3, samples), dtype=np.uint8)
+    labels = (np.arange(samples) % 10 + 1).astype(np.uint8)[:, None]
+    for part in ("train", "test"):
+        savemat(folder / f"{part}_32x32.mat", {"X": images, "y": labels})
+    return images
+
+
+def write_idx(
+    folder: Path, samples: int = 20, pack: Callable[[bytes], bytes] = gzip.compress, suffix: str = ".gz"
+) -> np.ndarray:
+    folder.mkdir(parents=True)
+    images = np.random.default_rng(4).integers(0, 256, (samples, 28, 28), dtype=np.uint8)
+    labels = (np.arange(samples) % 10).astype(np.uint8)
+    for prefix in ("train", "t10k"):
+        head = struct.pack(">4I", 0x803, samples, 28, 28)
+        (folder / f"{prefix}-images-idx3-ubyte{suffix}").write_bytes(pack(head + images.tobytes()))
+        head = struct.pack(">2I", 0x801, samples)
+        (folder / f"{prefix}-labels-idx1-ubyte{suffix}").write_bytes(pack(head + labels.tobytes()))
+    return images
