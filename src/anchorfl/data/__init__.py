@@ -1,0 +1,1 @@
+"""Official data sets, partitions over clients, and augmentation."""

@@ -1,0 +1,83 @@
+"""A user's own images: a folder per class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from anchorfl.config import DataOptions
+from anchorfl.data.dataset import Split
+from anchorfl.errors import UserError
+
+SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"}
+Picture = tuple[Path, int]
+
+
+def read_pictures(pictures: Sequence[Picture], size: int, channels: int) -> Split:
+    """Decode picture files and resize them to size x size, in colour (3) or grey (1)."""
+    images = np.empty((len(pictures), channels, size, size), np.uint8)
+    for row, (path, _) in enumerate(pictures):
+        try:
+            with Image.open(path) as opened:
+                picture = opened.convert("RGB" if channels == 3 else "L")
+                if picture.size != (size, size):
+                    picture = picture.resize((size, size), Image.Resampling.BILINEAR)
+                images[row] = np.asarray(picture).reshape(size, size, channels).transpose(2, 0, 1)
+        except (OSError, UnidentifiedImageError, SyntaxError, Image.DecompressionBombError):
+            raise UserError(f"{path}: truncated, corrupt or not a picture") from None
+    return Split(images, np.array([label for _, label in pictures], np.int64))
+
+
+def read_folder(root: Path, options: DataOptions) -> tuple[Split, Split, list[str]]:
+    """root/CLASS/*.png (every fifth picture of a class is a test one), or root/train and root/test."""
+    if not root.is_dir():
+        raise UserError(f"data.root={root}: no such folder; it must hold a folder per class")
+    if (root / "train").is_dir() and (root / "test").is_dir():
+        classes = class_folders(root / "train")
+        train, test = listed(root / "train", classes), listed(root / "test", classes)
+        strangers = set(class_folders(root / "test")) - set(classes)
+        if strangers:
+            raise UserError(f"{root / 'test'}: classes without training images: {sorted(strangers)}")
+    else:
+        classes = class_folders(root)
+        everything = listed(root, classes)
+        by_class = [[item for item in everything if item[1] == k] for k in range(len(classes))]
+        test = [item for group in by_class for item in group[4::5]]
+        train = [item for item in everything if item not in set(test)]
+    if len(classes) < 2 or not train or not test:
+        raise UserError(
+            f"{root}: {len(classes)} class folders, {len(train)} training and {len(test)} test"
+            " pictures; there must be 2 classes or more, and 5 pictures or more in a class"
+            " without a test folder"
+        )
+    grey = all(is_grey(path) for path, _ in (*train, *test))
+    channels = 1 if grey else 3
+    return (
+        read_pictures(train, options.size, channels),
+        read_pictures(test, options.size, channels),
+        classes,
+    )
+
+
+def class_folders(root: Path) -> list[str]:
+    return sorted(path.name for path in root.iterdir() if path.is_dir() and path.name[0] != ".")
+
+
+def listed(root: Path, classes: list[str]) -> list[Picture]:
+    return [
+        (path, label)
+        for label, name in enumerate(classes)
+        for path in sorted((root / name).glob("**/*"))
+        if path.suffix.lower() in SUFFIXES
+    ]
+
+
+def is_grey(path: Path) -> bool:
+    try:
+        with Image.open(path) as picture:
+            return picture.mode in ("1", "L", "I;16")
+    except (OSError, UnidentifiedImageError):
+        return False

@@ -1,0 +1,175 @@
+"""Readers of the official files: each returns (training split, test split, class names)."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anchorfl.config import DataOptions
+from anchorfl.data.catalog import DATASETS
+from anchorfl.data.dataset import Bytes, Labels, Split
+from anchorfl.data.folder import read_pictures
+from anchorfl.data.unpickle import read_pickled_arrays
+from anchorfl.errors import UserError
+
+Splits = tuple[Split, Split, list[str]]
+DIGITS = [str(digit) for digit in range(10)]
+FASHION = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"]
+FASHION += ["Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"]
+SYSTEM_FASHION = Path("/usr/share/datasets/fashion-mnist")
+
+
+def missing(name: str, path: Path) -> UserError:
+    """Which file belongs where, and how to get it."""
+    sources = " ".join(download.url for download in DATASETS.get(name).downloads)
+    return UserError(
+        f"{name}: {path} is missing; 'anchorfl data fetch {name}' downloads the official files,"
+        f" or put them there from {sources}"
+    )
+
+
+def find(name: str, root: Path, file: str, variants: Sequence[str] = ()) -> Path:
+    """An official file under root, or under the data set's own folder in root."""
+    folder = root / DATASETS.get(name).folder
+    for place in (folder, root):
+        for spelling in (file, *variants):
+            if (place / spelling).is_file():
+                return place / spelling
+    raise missing(name, folder / file)
+
+
+def read_digits(root: Path, options: DataOptions) -> Splits:
+    """scikit-learn's digits, 0..16 stretched to 0..255; every fifth sample of a class is a test one."""
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    labels = digits.target.astype(np.int64)
+    images = np.round(digits.images * (255 / 16)).astype(np.uint8)[:, None]
+    rank = np.zeros(len(labels), np.int64)
+    for digit in range(10):
+        rank[labels == digit] = np.arange((labels == digit).sum())
+    test = rank % 5 == 4
+    return Split(images[~test], labels[~test]), Split(images[test], labels[test]), DIGITS
+
+
+def cifar_split(path: Path, label_key: str) -> Split:
+    """One CIFAR file: rows of 3072 bytes, the three colour planes one after the other."""
+    content = read_pickled_arrays(path)
+    try:
+        rows = np.asarray(content["data"], np.uint8)
+        labels = np.asarray(content[label_key], np.int64)
+        return Split(rows.reshape(-1, 3, 32, 32), labels)
+    except (KeyError, ValueError, TypeError, OverflowError):
+        raise UserError(f"{path}: corrupt, no 'data' rows of 3072 with '{label_key}'") from None
+
+
+def text_list(path: Path, key: str) -> list[str]:
+    names = read_pickled_arrays(path).get(key)
+    if not isinstance(names, list):
+        raise UserError(f"{path}: corrupt, no '{key}'")
+    return [name.decode() if isinstance(name, bytes) else str(name) for name in names]
+
+
+def read_cifar10(root: Path, options: DataOptions) -> Splits:
+    files = [find("cifar10", root, f"data_batch_{number}") for number in range(1, 6)]
+    parts = [cifar_split(path, "labels") for path in files]
+    train = Split(
+        np.concatenate([part.images for part in parts]),
+        np.concatenate([part.labels for part in parts]),
+    )
+    test = cifar_split(find("cifar10", root, "test_batch"), "labels")
+    return train, test, text_list(find("cifar10", root, "batches.meta"), "label_names")
+
+
+def read_cifar100(root: Path, options: DataOptions) -> Splits:
+    train = cifar_split(find("cifar100", root, "train"), "fine_labels")
+    test = cifar_split(find("cifar100", root, "test"), "fine_labels")
+    return train, test, text_list(find("cifar100", root, "meta"), "fine_label_names")
+
+
+def read_svhn(root: Path, options: DataOptions) -> Splits:
+    """The cropped-digit .mat files; the digit 0 is written there as label 10."""
+
+    def split(part: str) -> Split:
+        from scipy.io import loadmat
+
+        path = find("svhn", root, f"{part}_32x32.mat")
+        try:
+            content: dict[str, Any] = loadmat(path, variable_names=["X", "y"])
+            images = np.ascontiguousarray(content["X"].transpose(3, 2, 0, 1))
+            labels = content["y"].reshape(-1).astype(np.int64) % 10
+        except Exception as error:  # a corrupt .mat can raise nearly anything
+            raise UserError(f"{path}: truncated or corrupt ({type(error).__name__})") from None
+        return Split(images, labels)
+
+    return split("train"), split("test"), DIGITS
+
+
+def read_idx(path: Path, dimensions: int) -> Bytes:
+    """An idx file of bytes, gzipped or not: magic 0x0000 08 <dimensions>, sizes, then the values."""
+    try:
+        raw = path.read_bytes()
+        content = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+        magic, *sizes = struct.unpack_from(f">{dimensions + 1}I", content)
+    except (OSError, EOFError, struct.error, gzip.zlib.error):  # type: ignore[attr-defined]
+        raise UserError(f"{path}: truncated or corrupt") from None
+    offset = 4 * (dimensions + 1)
+    if magic != 0x0800 + dimensions or len(content) - offset != int(np.prod(sizes)):
+        raise UserError(f"{path}: truncated or corrupt, not an idx file of its stated size")
+    return np.frombuffer(content, np.uint8, offset=offset).reshape(sizes).copy()
+
+
+def idx_split(name: str, root: Path, prefix: str) -> Split:
+    def located(kind: str) -> Path:
+        stem = f"{prefix}-{kind}-ubyte"
+        return find(name, root, f"{stem}.gz", (stem, stem.replace("-idx", ".idx")))
+
+    images = read_idx(located("images-idx3"), 3)[:, None]
+    labels: Labels = read_idx(located("labels-idx1"), 1).astype(np.int64)
+    return Split(images, labels)
+
+
+def read_mnist(root: Path, options: DataOptions) -> Splits:
+    return idx_split("mnist", root, "train"), idx_split("mnist", root, "t10k"), DIGITS
+
+
+def read_fashion_mnist(root: Path, options: DataOptions) -> Splits:
+    """From root, or from where Debian's package puts the official files."""
+    try:
+        train = idx_split("fashion-mnist", root, "train")
+        return train, idx_split("fashion-mnist", root, "t10k"), FASHION
+    except UserError:
+        if root == SYSTEM_FASHION or not SYSTEM_FASHION.is_dir():
+            raise
+        return read_fashion_mnist(SYSTEM_FASHION, options)
+
+
+def read_tiny_imagenet(root: Path, options: DataOptions) -> Splits:
+    """train/WNID/images/*.JPEG and val/ with its annotations; the official test labels are unknown."""
+    folder = root if (root / "wnids.txt").is_file() else root / "tiny-imagenet-200"
+    for file in ("wnids.txt", "val/val_annotations.txt"):
+        if not (folder / file).is_file():
+            raise missing("tiny-imagenet", folder / file)
+    classes = sorted((folder / "wnids.txt").read_text().split())
+    number = {wnid: label for label, wnid in enumerate(classes)}
+    train = [
+        (path, number[wnid])
+        for wnid in classes
+        for path in sorted((folder / "train" / wnid / "images").glob("*.JPEG"))
+    ]
+    if not train:
+        raise missing("tiny-imagenet", folder / "train")
+    try:
+        rows = [
+            line.split("\t")[:2]
+            for line in (folder / "val/val_annotations.txt").read_text().splitlines()
+        ]
+        validation = [(folder / "val/images" / file, number[wnid]) for file, wnid in rows]
+    except (ValueError, KeyError):
+        raise UserError(f"{folder / 'val/val_annotations.txt'}: truncated or corrupt") from None
+    return read_pictures(train, 64, 3), read_pictures(validation, 64, 3), classes

@@ -1,0 +1,149 @@
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anchorfl.config import PartitionOptions
+from anchorfl.data.partition import Partition, draw_partition, entropy_bits, load_partition
+from anchorfl.errors import UserError
+from anchorfl.randomness import numpy_generator
+
+
+def labels_of(counts: list[int]) -> np.ndarray:
+    return np.random.default_rng(0).permutation(np.repeat(np.arange(len(counts)), counts))
+
+
+many_labels = st.lists(st.integers(1, 40), min_size=2, max_size=8).map(labels_of)
+seeds = st.integers(0, 2**32)
+
+
+def everything(partition: Partition) -> list[int]:
+    parts = [partition.public, partition.validation, *partition.clients]
+    return sorted(np.concatenate(parts).tolist())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    labels=many_labels,
+    kind=st.sampled_from(["dirichlet", "iid"]),
+    alpha=st.floats(1e-3, 100),
+    clients=st.integers(1, 6),
+    seed=seeds,
+    public=st.sampled_from([0.0, 0.1, 0.3]),
+    validation=st.sampled_from([0.0, 0.2]),
+)
+def test_a_disjoint_draw_covers_every_sample_once(
+    labels: np.ndarray,
+    kind: str,
+    alpha: float,
+    clients: int,
+    seed: int,
+    public: float,
+    validation: float,
+) -> None:
+    options = PartitionOptions(kind=kind, alpha=alpha, clients=clients, seed=seed, public=public)
+    if clients > len(labels) - round(public * len(labels)) - round(validation * len(labels)):
+        with pytest.raises(UserError, match="must be at most"):
+            draw_partition(labels, options, validation, "set")
+        return
+    partition = draw_partition(labels, options, validation, "set")
+    assert len(partition.clients) == clients
+    assert everything(partition) == list(range(len(labels)))
+    assert len(partition.public) == round(public * len(labels))
+    assert len(partition.validation) == round(validation * len(labels))
+    assert partition.hash == draw_partition(labels, options, validation, "set").hash
+    if kind == "iid":
+        sizes = [len(own) for own in partition.clients]
+        assert max(sizes) - min(sizes) <= 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(labels=many_labels, alpha=st.floats(0.01, 10), clients=st.integers(1, 5), seed=seeds)
+def test_the_overlapping_draw_follows_its_formula(
+    labels: np.ndarray, alpha: float, clients: int, seed: int
+) -> None:
+    clients = min(clients, len(labels))
+    options = PartitionOptions(kind="dirichlet-overlap", alpha=alpha, clients=clients, seed=seed)
+    partition = draw_partition(labels, options, 0.0, "set")
+    replay = numpy_generator(seed, "partition")
+    replay.permutation(len(labels))
+    table = partition.label_table(labels, labels.max() + 1)
+    for label in range(labels.max() + 1):
+        members = np.flatnonzero(labels == label)
+        shares = replay.dirichlet(np.full(clients, alpha))
+        for client, share in enumerate(shares):
+            wanted = min(len(members), round(10 * len(members) * share))
+            assert table[client, label] == wanted
+            replay.choice(members, wanted, replace=False)
+    assert all(len(set(own)) == len(own) for own in partition.clients)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    counts=st.lists(st.integers(20, 40), min_size=2, max_size=10),
+    clients=st.integers(1, 12),
+    wanted=st.integers(1, 10),
+    seed=seeds,
+)
+def test_shards_give_every_client_its_number_of_labels(
+    counts: list[int], clients: int, wanted: int, seed: int
+) -> None:
+    labels = labels_of(counts)
+    options = PartitionOptions(kind="shards", clients=clients, labels=wanted, seed=seed)
+    if not math.ceil(len(counts) / clients) <= wanted <= len(counts):
+        with pytest.raises(UserError, match=r"partition\.labels"):
+            draw_partition(labels, options, 0.0, "set")
+        return
+    partition = draw_partition(labels, options, 0.0, "set")
+    table = partition.label_table(labels, len(counts))
+    assert ((table > 0).sum(axis=1) == wanted).all()
+    assert everything(partition) == list(range(len(labels)))
+
+
+def test_a_small_alpha_skews_and_a_large_one_does_not() -> None:
+    labels = labels_of([200] * 10)
+
+    def mean_entropy(alpha: float) -> float:
+        options = PartitionOptions(alpha=alpha, clients=5, seed=1)
+        table = draw_partition(labels, options, 0.0, "set").label_table(labels, 10)
+        return float(np.mean([entropy_bits(row) for row in table]))
+
+    assert mean_entropy(0.05) < 2.2 < 3.2 < mean_entropy(1000)
+
+
+def test_entropy_against_hand_computed_cases() -> None:
+    assert entropy_bits(np.array([2, 1, 1, 0])) == pytest.approx(1.5)
+    assert entropy_bits(np.array([5, 0])) == 0
+    assert entropy_bits(np.array([0, 0])) == 0
+    assert entropy_bits(np.full(10, 7)) == pytest.approx(math.log2(10))
+
+
+def test_a_saved_partition_is_the_same_partition(tmp_path: Path) -> None:
+    labels, path = labels_of([20] * 4), tmp_path / "partition.json"
+    drawn = draw_partition(labels, PartitionOptions(seed=2, public=0.1), 0.1, "set")
+    drawn.save(path, "set", len(labels))
+    options = PartitionOptions(kind="file", file=str(path))
+    loaded = draw_partition(labels, options, 0.0, "set")
+    assert loaded.hash == drawn.hash
+    assert all(map(np.array_equal, loaded.clients, drawn.clients))
+
+
+def test_a_partition_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    labels, path = labels_of([20] * 4), tmp_path / "partition.json"
+    draw_partition(labels, PartitionOptions(seed=2), 0.0, "set").save(path, "set", len(labels))
+    with pytest.raises(UserError, match="was drawn on set with 80"):
+        load_partition(path, "other", 80)
+    content = json.loads(path.read_text())
+    content["clients"][0].append(10**6)
+    path.write_text(json.dumps(content))
+    with pytest.raises(UserError, match="do not match its hash"):
+        load_partition(path, "set", 80)
+    path.write_text("[1, 2")
+    with pytest.raises(UserError, match=r"is not a partition\.json"):
+        load_partition(path, "set", 80)
+    with pytest.raises(UserError, match=r"name the file with partition\.file"):
+        draw_partition(labels, PartitionOptions(kind="file"), 0.0, "set")
