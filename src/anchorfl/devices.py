@@ -1,0 +1,63 @@
+"""Where a run computes."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from anchorfl.errors import UserError
+
+
+def choose_device(wanted: str) -> torch.device:
+    """`auto` takes a GPU where there is one; anything else must exist."""
+    if wanted == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(wanted)
+    except RuntimeError:
+        raise UserError(f"device={wanted}: must be auto, cpu, cuda, cuda:N or mps") from None
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            raise UserError(f"device={wanted}: this machine has no usable GPU; use device=cpu")
+        if (device.index or 0) >= torch.cuda.device_count():
+            raise UserError(f"device={wanted}: there are only {torch.cuda.device_count()} GPUs")
+    elif device.type == "mps" and not torch.backends.mps.is_available():
+        raise UserError(f"device={wanted}: this machine has no Apple GPU; use device=cpu")
+    elif device.type not in ("cpu", "mps"):
+        raise UserError(f"device={wanted}: must be auto, cpu, cuda, cuda:N or mps")
+    return device
+
+
+def send(tensor: Tensor, device: torch.device) -> Tensor:
+    """To the device, without waiting for it."""
+    if device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait for a GPU, so that a clock read next tells the truth."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def working_precision(wanted: str, device: torch.device) -> str:
+    """`auto` is bf16 where the GPU has it, else fp32."""
+    if wanted != "auto":
+        return wanted
+    return "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "fp32"
+
+
+def set_precision(precision: str, device: torch.device) -> None:
+    """Switch the GPU's own float32 mode.
+
+    The search for the fastest convolutions stays off: measured on an H200 it gains nothing, and it
+    costs seconds for every new batch shape, of which clients of different sizes bring many.
+    """
+    if device.type == "cuda":
+        torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+        torch.backends.cudnn.allow_tf32 = precision != "fp32"

@@ -1,0 +1,78 @@
+"""The base terms of FAFI (V4) and the align term, as pure functions.
+
+f: N x d L2-normalised features, y: N labels, P: C x d prototypes (not normalised), w: N sample
+weights. A sample of weight 0 is padding: it changes neither the value nor any gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+SUPCON_TEMPERATURE = 0.07
+PROTOTYPE_TEMPERATURE = 1.0
+EXCLUDED = -1e9
+
+
+def weighted_mean(values: Tensor, weights: Tensor) -> Tensor:
+    """sum_i w_i v_i / sum_i w_i, and 0 where all weights are 0."""
+    return (values * weights).sum() / weights.sum().clamp(min=1e-12)
+
+
+def cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+    """Weighted mean over samples of -log softmax(logits)_y."""
+    return weighted_mean(F.cross_entropy(logits, labels, reduction="none"), weights)
+
+
+def supervised_contrast(
+    features: Tensor, labels: Tensor, weights: Tensor, temperature: float = SUPCON_TEMPERATURE
+) -> Tensor:
+    """SupCon, the form with the mean outside the logarithm.
+
+    mean_i of -1/|P(i)| sum_{p in P(i)} log( exp(f_i f_p / t) / sum_{a != i} exp(f_i f_a / t) ),
+    P(i) all other rows with the label of i. A row without a partner contributes 0.
+    Source: Khosla et al., 2020, eq. 2.
+    """
+    similarity = features @ features.T / temperature
+    itself = torch.eye(len(features), dtype=torch.bool, device=features.device)
+    excluded = itself | (weights == 0)
+    log_share = F.log_softmax(similarity.masked_fill(excluded, EXCLUDED), dim=1)
+    partners = (labels[:, None] == labels[None, :]) & ~excluded
+    per_row = (log_share * partners).sum(dim=1) / partners.sum(dim=1).clamp(min=1)
+    return -weighted_mean(per_row, weights)
+
+
+def prototype_self_contrast(prototypes: Tensor) -> Tensor:
+    """CE(P P', 0..C-1), the diagonal kept: each prototype is nearest to itself."""
+    classes = torch.arange(len(prototypes), device=prototypes.device)
+    return F.cross_entropy(prototypes @ prototypes.T, classes)
+
+
+def base_loss(
+    terms: Sequence[str], features: Tensor, prototypes: Tensor, labels: Tensor, weights: Tensor
+) -> Tensor:
+    """B: the sum of the named terms (seed 004, MISSION's V4).
+
+    classification     CE(f P', y)
+    supervised_contrast SupCon(f, y) at temperature 0.07, all pairs of the two views
+    prototype_feature  CE(f P' / 1, y): at temperature 1 the same number as classification
+    prototype_self     CE(P P', 0..C-1)
+    """
+    logits = features @ prototypes.T
+    compute = {
+        "classification": lambda: cross_entropy(logits, labels, weights),
+        "supervised_contrast": lambda: supervised_contrast(features, labels, weights),
+        "prototype_feature": lambda: cross_entropy(logits / PROTOTYPE_TEMPERATURE, labels, weights),
+        "prototype_self": lambda: prototype_self_contrast(prototypes),
+    }
+    return torch.stack([compute[term]() for term in terms]).sum()
+
+
+def align_loss(prototypes: Tensor, anchors: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+    """A: mean over the classes present in the batch, and over dimensions, of (P - anchor)^2."""
+    counts = torch.zeros(len(prototypes), device=prototypes.device)
+    present = (counts.index_add(0, labels, weights) > 0).float()
+    return weighted_mean((prototypes - anchors).square().mean(dim=1), present)

@@ -1,0 +1,92 @@
+"""BatchNorm whose statistics are explicit, ignore padding and survive a single value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class BatchNorm(nn.Module):
+    """Batch normalisation over all dimensions but the second.
+
+    The running statistics are buffers, so they live in the client's state. `sample_weights` is a
+    buffer too: a scalar means that every sample counts, a vector gives each sample's weight, and a
+    sample of weight 0 enters no statistic. It is passed with the state in a functional call.
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+    sample_weights: Tensor
+
+    def __init__(self, channels: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
+        super().__init__()
+        self.eps, self.momentum = eps, momentum
+        self.weight = nn.Parameter(torch.ones(channels))
+        self.bias = nn.Parameter(torch.zeros(channels))
+        self.register_buffer("running_mean", torch.zeros(channels))
+        self.register_buffer("running_var", torch.ones(channels))
+        self.register_buffer("sample_weights", torch.ones(()), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        single_value = x.numel() == x.shape[1]
+        if self.training and (self.sample_weights.dim() > 0 or single_value):
+            return self._weighted(x)
+        return F.batch_norm(
+            x,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training,
+            self.momentum,
+            self.eps,
+        )
+
+    def _weighted(self, x: Tensor) -> Tensor:
+        """Weighted moments; where all weights are 0 the running statistics do not move."""
+        axes = [0, *range(2, x.dim())]
+        column = [1, -1] + [1] * (x.dim() - 2)
+        weights = self.sample_weights.expand(len(x)).view(-1, *[1] * (x.dim() - 1))
+        values = x.to(self.running_mean.dtype)
+        count = self.sample_weights.expand(len(x)).sum() * (x[0, 0].numel())
+        mean = (values * weights).sum(axes) / count.clamp(min=1)
+        centred = values - mean.view(column)
+        variance = (centred.square() * weights).sum(axes) / count.clamp(min=1)
+        step = self.momentum * (count > 0)
+        unbiased = variance.detach() * count / (count - 1).clamp(min=1)
+        self.running_mean.copy_(self.running_mean + step * (mean.detach() - self.running_mean))
+        self.running_var.copy_(self.running_var + step * (unbiased - self.running_var))
+        scale = self.weight * (variance + self.eps).rsqrt()
+        return (centred * scale.view(column) + self.bias.view(column)).to(x.dtype)
+
+
+def batchnorms(module: nn.Module) -> dict[str, BatchNorm]:
+    return {name: child for name, child in module.named_modules() if isinstance(child, BatchNorm)}
+
+
+@contextmanager
+def averaging(module: nn.Module, number: int) -> Iterator[None]:
+    """Inside, batch `number` (from 0) enters the running statistics with weight 1/(number+1)."""
+    norms = list(batchnorms(module).values())
+    usual = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = 1 / (number + 1)
+    yield
+    for norm, momentum in zip(norms, usual, strict=True):
+        norm.momentum = momentum
+
+
+def adopt_batchnorm(module: nn.Module) -> nn.Module:
+    """Replace torch's BatchNorm layers of a user's encoder by ours, weights and settings kept."""
+    for name, child in module.named_children():
+        if isinstance(child, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d):
+            ours = BatchNorm(child.num_features, child.eps, child.momentum or 0.1)
+            ours.load_state_dict(child.state_dict(), strict=False)
+            setattr(module, name, ours)
+        else:
+            adopt_batchnorm(child)
+    return module
