@@ -1,0 +1,5 @@
+"""`python -m anchorfl` is the command."""
+
+from anchorfl.cli import main
+
+main()

@@ -1,0 +1,127 @@
+"""Events are values; the file writer, the progress display and the trackers listen."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, TextIO
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """Before the first round; `samples` are the clients' sizes, 0 for one that holds nothing."""
+
+    method: str
+    dataset: str
+    rounds: int
+    local_epochs: int
+    samples: list[int]
+    fusions: list[str]
+    device: str
+    folder: str
+
+
+@dataclass(frozen=True)
+class EpochTrained:
+    """A client finished a local epoch; for progress displays, never written down."""
+
+    round: int
+    client: int
+    samples: int
+
+
+@dataclass(frozen=True)
+class ClientRound:
+    """One client's round: losses are sample-weighted means, lambda and sigma are the last step's."""
+
+    kind: ClassVar[str] = "client"
+    round: int
+    client: int
+    samples: int
+    steps: int
+    base_loss: float
+    align_loss: float | None
+    clip_factor: float
+    anneal: float | None
+    seconds: float
+    lambda_raw: float | None = None
+    lambda_effective: float | None = None
+    lambda_stationary: float | None = None
+    sigma_sq_local: float | None = None
+    sigma_sq_align: float | None = None
+
+
+@dataclass(frozen=True)
+class RoundEvaluated:
+    """All clients trained and every fusion was evaluated: the unit in which a run is written."""
+
+    kind: ClassVar[str] = "round"
+    round: int
+    accuracy: dict[str, float]
+    validation_accuracy: dict[str, float] | None
+    local_accuracy: list[float | None]
+    samples: int
+    train_seconds: float
+    upload_seconds: float
+    evaluate_seconds: float
+    seconds: float
+    samples_per_second: float
+
+
+@dataclass(frozen=True)
+class Warned:
+    """Something a user should know; `kind` names it for programs."""
+
+    kind: ClassVar[str] = "warning"
+    about: str
+    message: str
+    client: int | None = None
+    round: int | None = None
+
+
+@dataclass(frozen=True)
+class RunEnded:
+    summary: dict[str, Any]
+
+
+Event = RunStarted | EpochTrained | ClientRound | RoundEvaluated | Warned | RunEnded
+Listener = Callable[[Event], None]
+
+
+def as_record(event: ClientRound | RoundEvaluated | Warned) -> dict[str, Any]:
+    """The object that metrics.jsonl holds: plain JSON, null where a number is not finite."""
+    record = asdict(event)
+    if isinstance(event, Warned):
+        record["kind"] = record.pop("about")
+    return {"event": event.kind, **{key: finite(value) for key, value in record.items()}}
+
+
+def finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [finite(item) for item in value]
+    return value
+
+
+class MetricsWriter:
+    """Appends to metrics.jsonl; a round's lines reach the disk together, when it is complete."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: TextIO = path.open("a")
+        self._waiting: list[str] = []
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, ClientRound | RoundEvaluated | Warned):
+            self._waiting.append(json.dumps(as_record(event), allow_nan=False) + "\n")
+        if isinstance(event, RoundEvaluated | RunEnded):
+            self._file.write("".join(self._waiting))
+            self._file.flush()
+            self._waiting.clear()
+        if isinstance(event, RunEnded):
+            self._file.close()

@@ -1,0 +1,150 @@
+"""The Python door: describe an experiment, run it, or open a finished run."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from anchorfl.config import Config, flatten, resolve
+from anchorfl.evaluation import balanced_accuracy, macro_f1
+from anchorfl.events import Event, Listener, MetricsWriter, RoundEvaluated, RunEnded, Warned
+from anchorfl.federation import Federation, Outcome
+from anchorfl.models import ImageFacts
+from anchorfl.predictor import Predictor, build_predictor
+from anchorfl.runfolder import RunFolder
+
+
+class Experiment:
+    """One experiment, checked when it is made.
+
+    Experiment(method="v4", data={"name": "digits"}, train={"rounds": 20}, seed=1).run()
+    """
+
+    def __init__(self, method: str = "v4", **settings: Any) -> None:
+        self.config: Config = resolve(method, flatten(settings))
+
+    def run(self, *listeners: Listener) -> Result:
+        """Run to the end; every event also goes to the listeners."""
+        return run_config(self.config, listeners)
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run, in memory or read from its folder."""
+
+    folder: Path
+    config: Config
+    summary: dict[str, Any]
+    metrics: list[dict[str, Any]]
+
+    @property
+    def accuracy(self) -> dict[str, float]:
+        """Final test accuracy by fusion, in 0..1."""
+        accuracy: dict[str, float] = self.summary["final_accuracy"]
+        return accuracy
+
+    @property
+    def rounds(self) -> list[dict[str, Any]]:
+        return [record for record in self.metrics if record["event"] == "round"]
+
+    @property
+    def lambdas(self) -> dict[int, list[float | None]]:
+        """Effective lambda by client, round by round; None where nothing is aligned."""
+        table: dict[int, list[float | None]] = {}
+        for record in self.metrics:
+            if record["event"] == "client":
+                table.setdefault(record["client"], []).append(record["lambda_effective"])
+        return table
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        """The primary fusion as a torch module: floats in 0..1 in, scores out."""
+        images = ImageFacts.from_json(self.summary["images"])
+        uploads = RunFolder(self.folder).read_uploads()
+        return build_predictor(self.config, images, uploads, self.summary["class_names"])
+
+
+def load_run(folder: str | PathLike[str]) -> Result:
+    """The result of a run that finished earlier."""
+    place = RunFolder(Path(folder))
+    summary = place.read_summary()
+    return Result(place.path, place.read_config(), summary, place.read_metrics())
+
+
+def run_config(config: Config, listeners: tuple[Listener, ...] = ()) -> Result:
+    """Prepare, run, and keep everything in the run's folder, whatever happens on the way."""
+    federation = Federation.prepare(config)
+    folder = RunFolder.create(config)
+    folder.write_config(federation.config.replace_general(out=str(folder.path)))
+    samples = len(federation.dataset.train)
+    federation.partition.save(folder.partition, federation.dataset.name, samples)
+    ledger = Ledger(federation)
+    federation.listeners = [MetricsWriter(folder.metrics), ledger, *listeners]
+    status, outcome = "failed", None
+    try:
+        outcome = federation.run(str(folder.path))
+        status = "finished"
+    except KeyboardInterrupt:
+        status = "stopped"
+        raise
+    finally:
+        sizes = folder.write_uploads(outcome.uploads) if outcome else {}
+        summary = ledger.summary(status, outcome, sizes)
+        folder.write_summary(summary)
+        federation.emit(RunEnded(summary))
+    return load_run(folder.path)
+
+
+class Ledger:
+    """Listens, and adds up what summary.json says."""
+
+    def __init__(self, federation: Federation) -> None:
+        self.federation = federation
+        self.started = time.perf_counter()
+        self.rounds: list[RoundEvaluated] = []
+        self.warnings: list[str] = []
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, RoundEvaluated):
+            self.rounds.append(event)
+        elif isinstance(event, Warned):
+            self.warnings.append(event.message)
+
+    def summary(self, status: str, outcome: Outcome | None, sizes: dict[int, int]) -> dict[str, Any]:
+        """What cannot be known of a run that did not finish is null."""
+        config, dataset = self.federation.config, self.federation.dataset
+        last = self.rounds[-1] if self.rounds else None
+        fused = outcome.evaluation.fused if outcome else {}
+        train_seconds = sum(event.train_seconds for event in self.rounds)
+        trained = sum(event.samples for event in self.rounds)
+        partition = self.federation.partition
+        table = partition.label_table(dataset.train.labels, dataset.facts.classes)
+        return {
+            "method": config.method,
+            "dataset": dataset.name,
+            "seed": config.seed,
+            "status": status,
+            "rounds": len(self.rounds),
+            "final_accuracy": last.accuracy if last else None,
+            "peak_test_accuracy": {
+                name: max(event.accuracy[name] for event in self.rounds)
+                for name in (last.accuracy if last else {})
+            },
+            "validation_accuracy": last.validation_accuracy if last else None,
+            "balanced_accuracy": {name: balanced_accuracy(fused[name]) for name in fused},
+            "macro_f1": {name: macro_f1(fused[name]) for name in fused},
+            "local_accuracy": last.local_accuracy if last else None,
+            "seconds": time.perf_counter() - self.started,
+            "train_seconds": train_seconds,
+            "samples_per_second": trained / train_seconds if trained else None,
+            "upload_bytes": [sizes.get(number) for number in range(len(partition.clients))],
+            "partition_hash": partition.hash,
+            "label_table": table.tolist(),
+            "images": asdict(dataset.facts),
+            "class_names": dataset.class_names,
+            "warnings": self.warnings,
+        }

@@ -1,0 +1,142 @@
+"""A run: data, partition, clients, and the rounds in which they train and are evaluated."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from anchorfl.client import Client
+from anchorfl.config import Config
+from anchorfl.data.dataset import Dataset, ImageStore, load_dataset
+from anchorfl.data.partition import Partition, draw_partition
+from anchorfl.devices import choose_device, device_name, synchronise, working_precision
+from anchorfl.evaluation import Evaluation, evaluate
+from anchorfl.events import (
+    ClientRound,
+    EpochTrained,
+    Event,
+    Listener,
+    RoundEvaluated,
+    RunStarted,
+    Warned,
+)
+from anchorfl.task import Task
+from anchorfl.training import Trainer
+from anchorfl.upload import Upload
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run ends with: the last uploads, and how they did."""
+
+    uploads: list[Upload]
+    evaluation: Evaluation
+
+
+@dataclass
+class Federation:
+    """Everything a run works with, prepared and checked before the first step."""
+
+    config: Config
+    dataset: Dataset
+    partition: Partition
+    task: Task
+    device: torch.device
+    listeners: list[Listener] = field(default_factory=list)
+
+    @staticmethod
+    def prepare(config: Config) -> Federation:
+        device = choose_device(config.general.device)
+        precision = working_precision(config.train.precision, device)
+        config = replace(config, train=replace(config.train, precision=precision))
+        config = config.replace_general(device=str(device))
+        dataset = load_dataset(config.data)
+        partition = draw_partition(
+            dataset.train.labels, config.partition, config.data.validation, dataset.name
+        )
+        return Federation(config, dataset, partition, Task.prepare(config, dataset.facts), device)
+
+    def emit(self, event: Event) -> None:
+        for listener in self.listeners:
+            listener(event)
+
+    def run(self, folder: str) -> Outcome:
+        """The loop, written once: every client trains alone, then the server looks at all of them."""
+        self._announce(folder)
+        trainer = Trainer(self.task, self.device)
+        store = ImageStore(self.dataset.train, self.device)
+        test = ImageStore(self.dataset.test, self.device)
+        classes = self.dataset.facts.classes
+        clients = [
+            Client(number, trainer, store, own, classes)
+            for number, own in enumerate(self.partition.clients)
+            if len(own)
+        ]
+        fusions = self.config.fusion
+        for number in range(self.config.train.rounds):
+            started = time.perf_counter()
+            samples = sum(self._train(client, number) for client in clients)
+            trained = time.perf_counter()
+            uploads = [client.upload() for client in clients]
+            synchronise(self.device)
+            uploaded = time.perf_counter()
+            evaluation = evaluate(trainer, fusions, uploads, test)
+            validation = None
+            if len(self.partition.validation):
+                held_out = torch.from_numpy(self.partition.validation)
+                validation = evaluate(trainer, fusions, uploads, store, held_out).accuracy()
+            evaluated = time.perf_counter()
+            self.emit(
+                RoundEvaluated(
+                    round=number,
+                    accuracy=evaluation.accuracy(),
+                    validation_accuracy=validation,
+                    local_accuracy=evaluation.local_accuracy(len(self.partition.clients)),
+                    samples=samples,
+                    train_seconds=trained - started,
+                    upload_seconds=uploaded - trained,
+                    evaluate_seconds=evaluated - uploaded,
+                    seconds=evaluated - started,
+                    samples_per_second=samples / (trained - started),
+                )
+            )
+        return Outcome(uploads, evaluation)
+
+    def _announce(self, folder: str) -> None:
+        sizes = [len(own) for own in self.partition.clients]
+        self.emit(
+            RunStarted(
+                method=self.config.method,
+                dataset=self.dataset.name,
+                rounds=self.config.train.rounds,
+                local_epochs=self.config.train.local_epochs,
+                samples=sizes,
+                fusions=list(self.config.fusion),
+                device=device_name(self.device),
+                folder=folder,
+            )
+        )
+        for number, size in enumerate(sizes):
+            if size == 0:
+                message = f"client {number} holds no sample: it is skipped and has weight 0"
+                self.emit(Warned("empty-client", message, client=number))
+
+    def _train(self, client: Client, number: int) -> int:
+        """One client's round; returns how many samples it went through."""
+
+        def on_epoch(samples: int) -> None:
+            self.emit(EpochTrained(number, client.number, samples))
+
+        event = client.train_round(number, on_epoch)
+        self.emit(event)
+        if not has_finite_losses(event):
+            message = f"client {client.number} has a loss that is not finite; lower train.lr"
+            self.emit(Warned("non-finite", message, client=client.number, round=number))
+        return event.samples * self.config.train.local_epochs
+
+
+def has_finite_losses(event: ClientRound) -> bool:
+    return math.isfinite(event.base_loss) and math.isfinite(event.align_loss or 0.0)

@@ -1,0 +1,15 @@
+"""What the server does with uploads: each fusion makes one predictor of them."""
+
+from anchorfl.fusion.base import FUSIONS, Fusion, Head, ServerView
+from anchorfl.fusion.means import FeatureMean, NoiseWeighted, ParameterMean, SoftmaxMean
+
+__all__ = [
+    "FUSIONS",
+    "FeatureMean",
+    "Fusion",
+    "Head",
+    "NoiseWeighted",
+    "ParameterMean",
+    "ServerView",
+    "SoftmaxMean",
+]

@@ -1,0 +1,1 @@
+"""How a run is shown: live, as tables, as pictures."""

@@ -1,0 +1,104 @@
+"""Pictures, drawn without a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from anchorfl.experiment import Result
+from anchorfl.report.tables import best_client
+from anchorfl.runfolder import RunFolder
+
+BEST_CLIENT = "best single client"
+INK = "#222222"
+COLOURS = ["#0b6e99", "#d9730d", "#0f7b6c", "#ad1a72", "#6940a5", "#64473a"]
+
+
+def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def save(figure: Figure, path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+    return path
+
+
+def draw_partition_figure(
+    counts: NDArray[np.int64], class_names: Sequence[str], title: str, path: Path
+) -> Path:
+    """A disc for each (label, client) whose area is the number of samples."""
+    clients, classes = counts.shape
+    width, height = max(4.5, 2 + 0.42 * classes), max(2.5, 1.4 + 0.42 * clients)
+    figure, axes = new_figure(min(width, 24), min(height, 24))
+    cell = 20 * min(1.0, 24 / width, 24 / height)
+    client, label = np.nonzero(counts)
+    sizes = counts[client, label] / counts.max()
+    axes.scatter(label, client, s=cell**2 * sizes, color=COLOURS[0], alpha=0.8, linewidths=0)
+    if counts.size <= 200:
+        for k, c in zip(client, label, strict=True):
+            axes.annotate(str(counts[k, c]), (c, k), (0, -13), fontsize=5.5, color=INK,
+                          textcoords="offset points", ha="center", va="center")  # fmt: skip
+    axes.set(xlim=(-0.7, classes - 0.3), ylim=(clients - 0.3, -0.7), xlabel="label")
+    axes.set_title(title, fontsize=10, loc="left")
+    if classes <= 50:
+        long = max(map(len, class_names)) > 3
+        axes.set_xticks(range(classes), class_names, rotation=45 if long else 0)
+    rows = [f"client {k} ({counts[k].sum():,})" for k in range(clients)]
+    axes.set_yticks(range(clients), rows, fontsize=8 if clients <= 30 else 4)
+    axes.grid(alpha=0.15)
+    return save(figure, path)
+
+
+def draw_accuracy_figure(curves: Mapping[str, NDArray[np.float64]], title: str, path: Path) -> Path:
+    """Test accuracy by round: one curve a name, runs x rounds; several runs stand faintly behind."""
+    figure, axes = new_figure(7.2, 3.8)
+    for number, (name, values) in enumerate(curves.items()):
+        lonely = name == BEST_CLIENT
+        colour = "#888888" if lonely else COLOURS[number % len(COLOURS)]
+        style: dict[str, Any] = {"color": colour, "linestyle": "--" if lonely else "-"}
+        marker = "o" if values.shape[1] == 1 else None
+        axes.plot(100 * values.mean(axis=0), label=name, linewidth=2, marker=marker, **style)
+        if len(values) > 1:
+            axes.plot(100 * values.T, linewidth=0.6, alpha=0.4, **style)
+    axes.set(xlabel="round", ylabel="test accuracy (%)")
+    axes.set_title(title, fontsize=10, loc="left")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(alpha=0.15)
+    axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
+    return save(figure, path)
+
+
+def accuracy_curves(results: Sequence[Result]) -> dict[str, NDArray[np.float64]]:
+    """Every fusion's accuracy by round, and the best single client's, for runs of equal length."""
+    curves = {
+        name: np.array([[record["accuracy"][name] for record in run.rounds] for run in results])
+        for name in results[0].accuracy
+    }
+    alone = [[best_client(record["local_accuracy"]) for record in run.rounds] for run in results]
+    return {**curves, BEST_CLIENT: np.array(alone)}
+
+
+def draw_run_figures(result: Result) -> list[Path]:
+    """The pictures at the end of a run, in its folder."""
+    summary, folder = result.summary, RunFolder(result.folder).figures
+    counts = np.array(summary["label_table"])
+    title = f"{summary['method']} on {summary['dataset']}"
+    return [
+        draw_partition_figure(
+            counts, summary["class_names"], "samples by label and client", folder / "partition.png"
+        ),
+        draw_accuracy_figure(accuracy_curves([result]), title, folder / "accuracy.png"),
+    ]

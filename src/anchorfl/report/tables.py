@@ -1,0 +1,100 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from rich import box
+from rich.console import JustifyMethod
+from rich.table import Table
+
+from anchorfl.data.partition import entropy_bits
+from anchorfl.experiment import Result
+
+STATISTICS_WIDTH, LABEL_WIDTH = 40, 6
+NAMED = 3
+
+
+def partition_table(
+    counts: NDArray[np.int64], class_names: Sequence[str], title: str, width: int
+) -> Table:
+    """Samples by client and label, with what the skew amounts to, for a console of a width.
+
+    Entropy H in bits, normalised H / log2 C, effective classes 2^H. Where a column for each label
+    does not fit, the largest labels are named instead.
+    """
+    fits = STATISTICS_WIDTH + LABEL_WIDTH * len(class_names) <= width
+    rows = []
+    for client, row in enumerate(counts):
+        entropy = entropy_bits(row)
+        labels = [str(count or ".") for count in row] if fits else [largest(row, class_names)]
+        rows.append(
+            [
+                str(client),
+                f"{row.sum():,}",
+                f"{entropy:.3f}",
+                f"{entropy / np.log2(len(row)):.3f}",
+                f"{2**entropy if row.sum() else 0:.2f}",
+                *labels,
+            ]
+        )
+    headings = ["client", "samples", "entropy", "norm.", "effective"]
+    return plain_table([*headings, *(class_names if fits else ["largest labels"])], rows, title)
+
+
+def largest(row: NDArray[np.int64], class_names: Sequence[str]) -> str:
+    order = [label for label in np.argsort(-row, kind="stable") if row[label]]
+    named = ", ".join(f"{class_names[label]}: {row[label]}" for label in order[:NAMED])
+    return named + (f", +{len(order) - NAMED} more" if len(order) > NAMED else "")
+
+
+def best_client(local_accuracy: Sequence[float | None]) -> float:
+    return max(value for value in local_accuracy if value is not None)
+
+
+def result_table(result: Result) -> Table:
+    """Final figures of a run, fusion by fusion, beside the best a single client does."""
+    summary = result.summary
+    table = new_table(f"{summary['method']} on {summary['dataset']}")
+    table.add_column("predictor")
+    for heading in ("accuracy", "balanced", "macro F1"):
+        table.add_column(heading, justify="right")
+    for number, (name, value) in enumerate(result.accuracy.items()):
+        table.add_row(
+            name + (" (primary)" if number == 0 else ""),
+            f"{value:.2%}",
+            f"{summary['balanced_accuracy'][name]:.2%}",
+            f"{summary['macro_f1'][name]:.3f}",
+        )
+    table.add_section()
+    table.add_row("best single client", f"{best_client(summary['local_accuracy']):.2%}", "", "")
+    return table
+
+
+def plain_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> Table:
+    """Columns as wide as their cells; a long heading folds before a number is cut."""
+    table = new_table(title)
+    for number, heading in enumerate(headings):
+        widest = max((len(row[number]) for row in rows), default=0)
+        prose = any(" " in row[number] for row in rows)
+        justify: JustifyMethod = "left" if prose else "right"
+        table.add_column(heading, justify=justify, min_width=None if prose else widest, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def new_table(title: str) -> Table:
+    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+
+
+def listing(rows: Sequence[tuple[str, str]]) -> Table:
+    """Names and what they are, without lines."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for row in rows:
+        table.add_row(*row)
+    return table

@@ -1,0 +1,59 @@
+"""What goes down to a client: the experiment, the weights to start from, the anchors."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from torch import Tensor
+
+from anchorfl.anchors import simplex_etf
+from anchorfl.config import Config, flatten, resolve
+from anchorfl.methods import METHODS
+from anchorfl.models import ImageFacts, Network, build_network
+from anchorfl.tensors import Tensors, pack, prefixed, section, unpack
+
+LOCAL_KEYS = ("device", "out", "data.root", "partition.file", "model.weights")
+
+
+@dataclass(frozen=True)
+class Task:
+    """The same for every client, so that all start from the same weights and prototypes."""
+
+    config: Config
+    facts: ImageFacts
+    weights: Tensors
+    anchors: Tensor | None
+
+    @staticmethod
+    def prepare(config: Config, facts: ImageFacts) -> Task:
+        network = build_network(
+            str(config.model.name), facts, config.seed, weights=config.model.weights
+        )
+        classes, dimension = network.prototypes.shape
+        aligned = METHODS.get(config.method).anchors
+        anchors = simplex_etf(classes, dimension, config.seed) if aligned else None
+        return Task(config, facts, network.state_dict(), anchors)
+
+    def network(self) -> Network:
+        """The skeleton that the weights fill; every site builds it from the experiment."""
+        network = build_network(str(self.config.model.name), self.facts, self.config.seed)
+        network.load_state_dict(self.weights)
+        return network
+
+    def to_bytes(self) -> bytes:
+        """What is a site's own business (its device, its paths) stays out."""
+        settings = flatten(self.config.to_dict())
+        shared = {key: value for key, value in settings.items() if key not in LOCAL_KEYS}
+        tensors = prefixed("weights", self.weights)
+        if self.anchors is not None:
+            tensors["anchors"] = self.anchors
+        return pack("task", {"config": shared, "facts": asdict(self.facts)}, tensors)
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Task:
+        content, tensors = unpack("task", data)
+        settings = content["config"]
+        facts = ImageFacts.from_json(content["facts"])
+        anchors = tensors.get("anchors")
+        weights = section(tensors, "weights")
+        return Task(resolve(settings.pop("method"), settings), facts, weights, anchors)

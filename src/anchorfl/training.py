@@ -1,0 +1,160 @@
+"""One training step: a function of a flat state, a batch, and scalars as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from anchorfl.balance import ClientFacts
+from anchorfl.config import TrainOptions
+from anchorfl.data.augment import augmentation_for
+from anchorfl.devices import set_precision, working_precision
+from anchorfl.losses import align_loss, base_loss
+from anchorfl.methods import METHODS
+from anchorfl.normalisation import averaging, batchnorms
+from anchorfl.task import Task
+from anchorfl.tensors import Tensors, prefixed, section
+
+TRAINED = ("weights", "balance")
+LAYOUT = torch.channels_last
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Images as bytes, labels, augmentation draws of two views (2 x N x parameters), weights.
+
+    `weights` is None where every sample counts; else a sample of weight 0 is padding.
+    """
+
+    images: Tensor
+    labels: Tensor
+    draws: Tensor
+    weights: Tensor | None = None
+
+
+class Trainer:
+    """What the training steps of all clients share: everything a Task fixes, and no client's data.
+
+    A client's state is a flat dict: `weights/`, `buffers/`, `balance/`, `momentum/` for each tensor
+    that is trained, and the count of `steps`.
+    """
+
+    def __init__(self, task: Task, device: torch.device) -> None:
+        self.config, self.device = task.config, device
+        self.precision = working_precision(task.config.train.precision, device)
+        set_precision(self.precision, device)
+        self.network = task.network().to(device=device)
+        self.network.to(memory_format=LAYOUT)  # type: ignore[call-overload]
+        self.norms = batchnorms(self.network)
+        self.anchors = None if task.anchors is None else task.anchors.to(device)
+        self.augmentation = augmentation_for(task.facts.shape, bool(task.config.data.flip))
+        self.terms = METHODS.get(task.config.method).base_terms
+
+    def initial_state(self, facts: ClientFacts) -> Tensors:
+        """The common start, and the balance's own for this client."""
+        weights = {name: value.detach().clone() for name, value in self.network.named_parameters()}
+        balance = {name: value.to(self.device) for name, value in self.config.align.init(facts).items()}
+        trained = {**prefixed("weights", weights), **prefixed("balance", balance)}
+        momentum = {name: torch.zeros_like(value) for name, value in trained.items()}
+        persistent = self.network.state_dict().keys()
+        buffers = {
+            name: value.clone() for name, value in self.network.named_buffers() if name in persistent
+        }
+        for value in trained.values():
+            value.requires_grad_(True)
+        steps = {"steps": torch.zeros((), dtype=torch.int64, device=self.device)}
+        return {
+            **trained,
+            **prefixed("momentum", momentum),
+            **prefixed("buffers", buffers),
+            **steps,
+        }
+
+    def encode(self, weights: Tensors, images: Tensor) -> Tensor:
+        """Features of images in 0..1 under the given parameters and buffers, in working precision."""
+        images = images.contiguous(memory_format=LAYOUT)
+        reduced = self.precision == "bf16"
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=reduced):
+            features: Tensor = functional_call(self.network, weights, (images,))
+        return features
+
+    def losses(self, state: Tensors, batch: Batch) -> tuple[Tensor, Tensor]:
+        """B and A on two augmented views of a batch (A is 0 where the method has no anchors)."""
+        views = batch.draws.shape[0]
+        repeat = [views] + [1] * (batch.images.dim() - 1)
+        images = self.augmentation.apply(batch.images.repeat(repeat), batch.draws.flatten(0, 1))
+        labels = batch.labels.repeat(views)
+        padding: Tensors = {}
+        sample_weights = torch.ones(len(labels), device=self.device)
+        if batch.weights is not None:
+            sample_weights = batch.weights.repeat(views)
+            padding = {f"{name}.sample_weights": sample_weights for name in self.norms}
+        weights = section(state, "weights")
+        features = self.encode({**weights, **section(state, "buffers"), **padding}, images)
+        prototypes = weights["prototypes"]
+        base = base_loss(self.terms, features, prototypes, labels, sample_weights)
+        if self.anchors is None:
+            return base, base.new_zeros(())
+        return base, align_loss(prototypes, self.anchors, labels, sample_weights)
+
+    def step(self, state: Tensors, batch: Batch, lr: Tensor, anneal: Tensor) -> Tensors:
+        """Move the state by one step of clipped SGD; returns the step's readings as tensors."""
+        self.network.train()
+        base, align = self.losses(state, batch)
+        loss, readings = self.config.align.loss(base, align, section(state, "balance"), anneal)
+        trained = {name: value for name, value in state.items() if name.split("/")[0] in TRAINED}
+        gradients = torch.autograd.grad(
+            loss, list(trained.values()), allow_unused=True, materialize_grads=True
+        )
+        momentum = [state[f"momentum/{name}"] for name in trained]
+        with torch.no_grad():
+            clip_factor = clip(gradients, self.config.train.clip_norm)
+            sgd(list(trained.values()), list(gradients), momentum, lr, self.config.train)
+            state["steps"] += 1
+        return {
+            "base_loss": base.detach(),
+            "align_loss": align.detach(),
+            "clip_factor": clip_factor,
+            **{name: value.detach() for name, value in readings.items()},
+        }
+
+    @torch.no_grad()
+    def recomputed_statistics(self, state: Tensors, batches: Iterable[Tensor]) -> Tensors:
+        """BatchNorm statistics of the given images as the trained weights see them, unaugmented.
+
+        The running ones lag behind the weights and were collected on augmented views.
+        """
+        buffers = {name: value.clone() for name, value in section(state, "buffers").items()}
+        self.network.train()
+        for number, images in enumerate(batches):
+            with averaging(self.network, number):
+                self.encode({**section(state, "weights"), **buffers}, images.float() / 255)
+        return buffers
+
+
+def clip(gradients: tuple[Tensor, ...], largest: float) -> Tensor:
+    """Scale all gradients in place so that their joint norm is at most `largest`; the factor."""
+    norms = torch._foreach_norm(gradients)
+    total = torch.linalg.vector_norm(torch.stack(norms))
+    factor = (largest / (total + 1e-6)).clamp(max=1.0) if largest else torch.ones_like(total)
+    torch._foreach_mul_(gradients, factor)
+    return factor
+
+
+def sgd(
+    weights: list[Tensor],
+    gradients: list[Tensor],
+    momentum: list[Tensor],
+    lr: Tensor,
+    options: TrainOptions,
+) -> None:
+    """m <- momentum m + g + decay w;  w <- w - lr m. In place, many tensors at a time."""
+    if options.weight_decay:
+        torch._foreach_add_(gradients, weights, alpha=options.weight_decay)
+    torch._foreach_mul_(momentum, options.momentum)
+    torch._foreach_add_(momentum, gradients)
+    torch._foreach_add_(weights, torch._foreach_mul(momentum, -lr))

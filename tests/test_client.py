@@ -1,0 +1,136 @@
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anchorfl.client import Client, batch_count
+from anchorfl.data.dataset import ImageStore
+from anchorfl.events import ClientRound
+from anchorfl.tensors import Tensors
+from anchorfl.training import Batch, Trainer
+from tests.conftest import make_trainer
+
+
+def quiet(samples: int) -> None:
+    """No progress display."""
+
+
+def make_client(trainer: Trainer, store: ImageStore, own: list[int], number: int = 0) -> Client:
+    return Client(number, trainer, store, np.array(own, np.int64), 4)
+
+
+@given(samples=st.integers(1, 3000), batch_size=st.integers(1, 600))
+def test_batches_are_near_equal_and_never_a_lone_sample(samples: int, batch_size: int) -> None:
+    parts = torch.arange(samples).tensor_split(batch_count(samples, batch_size))
+    sizes = [len(part) for part in parts]
+    assert sum(sizes) == samples
+    assert max(sizes) - min(sizes) <= 1
+    assert min(sizes) > 1 or samples == 1
+    assert max(sizes) <= max(batch_size, 3)
+    if batch_size > 2 and samples > 1:
+        assert len(sizes) == math.ceil(samples / batch_size)
+
+
+@pytest.mark.parametrize(
+    "own",
+    [[0], [0, 4], list(range(7)), [0, 4, 8, 12]],
+    ids=["one sample", "two of a class", "less than a batch", "a single class"],
+)
+@pytest.mark.parametrize("method", ["v4", "v7"])
+def test_tiny_and_single_class_clients_train(store: ImageStore, own: list[int], method: str) -> None:
+    client = make_client(make_trainer(method, **{"train.batch_size": 16}), store, own)
+    start = client.state["weights/prototypes"].detach().clone()
+    event = client.train_round(0, quiet)
+    assert event.samples == len(own)
+    assert event.steps == 1
+    assert math.isfinite(event.base_loss)
+    upload = client.upload()
+    assert all(torch.isfinite(value).all() for value in upload.weights.values())
+    assert upload.class_counts.tolist() == [sum(i % 4 == k for i in own) for k in range(4)]
+    assert not torch.equal(upload.prototypes, start)
+
+
+def test_every_sample_counts_once_an_epoch(store: ImageStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = make_trainer("v4", **{"train.batch_size": 5, "train.local_epochs": 2})
+    seen: Counter[int] = Counter()
+    keys = {store.images[k].numpy().tobytes(): k for k in range(len(store.images))}
+    step = trainer.step
+
+    def watched(state: Tensors, batch: Batch, *scalars: torch.Tensor) -> Tensors:
+        seen.update(keys[image.numpy().tobytes()] for image in batch.images)
+        return step(state, batch, *scalars)
+
+    monkeypatch.setattr(trainer, "step", watched)
+    own = list(range(3, 20))
+    make_client(trainer, store, own).train_round(0, quiet)
+    assert seen == Counter(dict.fromkeys(own, 2))
+
+
+def without_time(event: ClientRound) -> dict[str, object]:
+    return {key: value for key, value in vars(event).items() if key != "seconds"}
+
+
+def test_a_client_is_the_same_first_last_or_alone(store: ImageStore) -> None:
+    owns = [list(range(9)), list(range(9, 20)), list(range(20, 24))]
+    settings = {"train.batch_size": 4, "train.rounds": 2}
+
+    def history(order: list[int], watched: int) -> list[dict[str, object]]:
+        trainer = make_trainer("v7", **settings)
+        clients = {k: make_client(trainer, store, owns[k], k) for k in order}
+        events = []
+        for number in range(2):
+            for k, client in clients.items():
+                event = client.train_round(number, quiet)
+                client.upload()
+                if k == watched:
+                    events.append(without_time(event))
+        return events
+
+    for watched in (0, 2):
+        alone = history([watched], watched)
+        assert history([0, 1, 2], watched) == alone
+        assert history([2, 1, 0], watched) == alone
+
+
+def test_momentum_is_kept_across_rounds_unless_reset_is_asked_for(store: ImageStore) -> None:
+    ends = {}
+    for reset in (False, True):
+        trainer = make_trainer("v4", **{"train.rounds": 2, "train.reset_optimizer": reset})
+        client = make_client(trainer, store, list(range(12)))
+        client.train_round(0, quiet)
+        first = client.state["weights/prototypes"].detach().clone()
+        client.train_round(1, quiet)
+        ends[reset] = client.state["weights/prototypes"].detach() - first
+    assert float(ends[False].norm()) > 1.3 * float(ends[True].norm())
+
+
+def test_the_learning_rate_follows_its_schedule_over_the_whole_run(
+    store: ImageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"train.rounds": 2, "train.batch_size": 6, "train.schedule": "linear", "train.lr": 1.0}
+    trainer = make_trainer("v4", **settings)
+    rates: list[float] = []
+    step = trainer.step
+
+    def watched(state: Tensors, batch: Batch, lr: torch.Tensor, anneal: torch.Tensor) -> Tensors:
+        rates.append(float(lr))
+        return step(state, batch, lr, anneal)
+
+    monkeypatch.setattr(trainer, "step", watched)
+    client = make_client(trainer, store, list(range(12)))
+    for number in range(2):
+        client.train_round(number, quiet)
+    assert rates == pytest.approx([1.0, 0.75, 0.5, 0.25])
+
+
+def test_an_upload_is_a_copy_that_later_training_does_not_touch(store: ImageStore) -> None:
+    client = make_client(make_trainer("v4", **{"train.rounds": 2}), store, list(range(12)))
+    client.train_round(0, quiet)
+    upload = client.upload()
+    before = {name: value.clone() for name, value in upload.weights.items()}
+    client.train_round(1, quiet)
+    assert all(torch.equal(upload.weights[name], before[name]) for name in before)

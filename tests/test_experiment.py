@@ -1,0 +1,126 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from anchorfl import Experiment, Result, load_run
+from anchorfl.data.partition import Partition
+from anchorfl.errors import UserError
+from anchorfl.federation import Federation
+
+FUSIONS = "feature-mean,softmax-mean,iffi,parameter-mean"
+
+
+def tiny(out: Path, method: str = "v4", seed: int = 1, **settings: Any) -> Result:
+    train = {"rounds": 2, "batch_size": 256, **settings.pop("train", {})}
+    return Experiment(method, train=train, out=str(out), seed=seed, **settings).run()
+
+
+def timeless(result: Result) -> list[dict[str, Any]]:
+    return [
+        {key: value for key, value in record.items() if "second" not in key}
+        for record in result.metrics
+    ]
+
+
+def test_a_run_leaves_everything_the_contract_names(tmp_path: Path) -> None:
+    result = tiny(tmp_path / "run", "v7", fusion=FUSIONS, data={"validation": 0.1})
+    names = {path.name for path in result.folder.iterdir()}
+    assert {"config.yaml", "partition.json", "metrics.jsonl", "summary.json", "uploads"} <= names
+    summary = result.summary
+    assert (summary["method"], summary["dataset"], summary["seed"]) == ("v7", "digits", 1)
+    assert (summary["rounds"], summary["status"], summary["warnings"]) == (2, "finished", [])
+    for key in ("final_accuracy", "peak_test_accuracy", "balanced_accuracy", "macro_f1"):
+        assert list(summary[key]) == FUSIONS.split(",")
+        assert all(0 <= value <= 1 for value in summary[key].values())
+    assert list(summary["validation_accuracy"]) == FUSIONS.split(",")
+    files = sorted((result.folder / "uploads").iterdir())
+    assert summary["upload_bytes"] == [file.stat().st_size for file in files]
+    assert len(summary["local_accuracy"]) == 5
+    events = [record["event"] for record in result.metrics]
+    assert events == (["client"] * 5 + ["round"]) * 2
+    assert result.lambdas == {client: [5.0, 5.0] for client in range(5)}
+    config = (result.folder / "config.yaml").read_text()
+    assert "auto" not in config
+
+
+def test_the_same_seed_gives_the_same_metrics_and_another_seed_others(tmp_path: Path) -> None:
+    first, again, other = (
+        tiny(tmp_path / name, seed=seed) for name, seed in (("a", 1), ("b", 1), ("c", 2))
+    )
+    assert timeless(first) == timeless(again)
+    assert timeless(first) != timeless(other)
+    assert first.summary["partition_hash"] != other.summary["partition_hash"]
+
+
+def test_a_loaded_run_predicts_what_the_run_reported(tmp_path: Path) -> None:
+    result = load_run(tiny(tmp_path / "run").folder)
+    test = Federation.prepare(result.config).dataset.test
+    predicted = result.predictor(torch.from_numpy(test.images).float() / 255).argmax(dim=1)
+    correct = float((predicted.numpy() == test.labels).mean())
+    assert correct == pytest.approx(result.accuracy["feature-mean"])
+    assert result.predictor.class_names[3] == "3"
+
+
+def test_an_empty_client_is_skipped_and_named(tmp_path: Path) -> None:
+    samples = np.arange(1442)
+    partition = Partition(
+        [samples[:0], samples[:1], samples[1:700]], np.array([], np.int64), np.array([], np.int64)
+    )
+    partition.save(tmp_path / "partition.json", "digits", 1442)
+    place = {"kind": "file", "file": str(tmp_path / "partition.json")}
+    result = tiny(tmp_path / "run", partition=place, fusion=FUSIONS)
+    assert result.summary["warnings"] == ["client 0 holds no sample: it is skipped and has weight 0"]
+    assert result.summary["local_accuracy"][0] is None
+    assert result.summary["upload_bytes"][0] is None
+    warning = next(record for record in result.metrics if record["event"] == "warning")
+    assert (warning["kind"], warning["client"]) == ("empty-client", 0)
+    assert sorted(result.lambdas) == [1, 2]
+    result.predictor(torch.rand(1, 1, 8, 8))
+
+
+def test_the_public_share_and_the_validation_share_belong_to_no_client(tmp_path: Path) -> None:
+    experiment = Experiment("v4", partition={"public": 0.2}, data={"validation": 0.1})
+    partition = Federation.prepare(experiment.config).partition
+    assert (len(partition.public), len(partition.validation)) == (288, 144)
+    owned = np.concatenate(partition.clients)
+    assert not set(owned) & (set(partition.public) | set(partition.validation))
+
+
+def test_a_run_that_breaks_says_so_in_its_folder(tmp_path: Path) -> None:
+    experiment = Experiment("v4", train={"rounds": 3}, out=str(tmp_path / "run"))
+
+    def break_off(event: object) -> None:
+        if getattr(event, "round", 0) == 1:
+            raise RuntimeError("power cut")
+
+    with pytest.raises(RuntimeError, match="power cut"):
+        experiment.run(break_off)
+    summary = json.loads((tmp_path / "run/summary.json").read_text())
+    assert (summary["status"], summary["rounds"]) == ("failed", 1)
+
+
+def test_a_divergent_run_warns_and_writes_no_nan(tmp_path: Path) -> None:
+    result = tiny(tmp_path / "run", train={"rounds": 1, "lr": 1e30, "clip_norm": 0.0, "batch_size": 64})
+    assert "not finite" in result.summary["warnings"][0]
+    assert "NaN" not in (tmp_path / "run/metrics.jsonl").read_text()
+
+
+def test_an_output_folder_that_holds_a_run_is_refused(tmp_path: Path) -> None:
+    tiny(tmp_path / "run")
+    with pytest.raises(UserError, match="holds another run"):
+        tiny(tmp_path / "run")
+
+
+def test_without_a_name_each_run_gets_a_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folders = [Experiment("v4", train={"rounds": 1}).run().folder for _ in range(2)]
+    assert [folder.name for folder in folders] == [
+        "v4-digits-dirichlet-0.05-seed0",
+        "v4-digits-dirichlet-0.05-seed0-2",
+    ]

@@ -1,0 +1,105 @@
+import pytest
+import torch
+
+from anchorfl.balance import ClientFacts
+from anchorfl.data.dataset import ImageStore
+from anchorfl.training import Batch, Trainer, clip, sgd
+from tests.conftest import make_trainer
+
+COUNTS = ClientFacts(torch.tensor([6, 6, 6, 6]))
+
+
+def make_batch(trainer: Trainer, store: ImageStore, samples: int = 10, padding: int = 0) -> Batch:
+    """The same samples and draws, whatever is padded behind them."""
+    index = torch.cat([torch.arange(samples), torch.arange(padding)])
+    draws = trainer.augmentation.draw(2 * samples, torch.Generator().manual_seed(3))
+    draws = draws.view(2, samples, -1)
+    draws = torch.cat([draws, draws[:, :padding]], dim=1)
+    weights = torch.tensor([1.0] * samples + [0.0] * padding) if padding else None
+    return Batch(*store.take(index), draws, weights)
+
+
+def test_a_padded_batch_has_the_loss_and_gradient_of_the_unpadded_one(store: ImageStore) -> None:
+    trainer = make_trainer()
+    results = []
+    for padding in (0, 5):
+        state = trainer.initial_state(COUNTS)
+        weights = {name: value for name, value in state.items() if name.startswith("weights/")}
+        base, align = trainer.losses(state, make_batch(trainer, store, padding=padding))
+        gradients = torch.autograd.grad(base + align, list(weights.values()))
+        buffers = [value for name, value in state.items() if name.startswith("buffers/")]
+        results.append([base, align, *gradients, *buffers])
+    for plain, padded in zip(*results, strict=True):
+        torch.testing.assert_close(plain, padded, atol=2e-5, rtol=2e-4)
+
+
+def test_a_step_is_one_of_torch_sgd_with_clipping(store: ImageStore) -> None:
+    trainer = make_trainer(**{"train.weight_decay": 0.01, "train.clip_norm": 0.5})
+    state = trainer.initial_state(COUNTS)
+    reference = trainer.initial_state(COUNTS)
+    trained = {name: reference[name] for name in reference if name.startswith("weights/")}
+    optimizer = torch.optim.SGD(trained.values(), lr=0.05, momentum=0.9, weight_decay=0.01)
+    batch, one = make_batch(trainer, store), torch.tensor(1.0)
+    for _ in range(3):
+        readings = trainer.step(state, batch, torch.tensor(0.05), one)
+        optimizer.zero_grad()
+        base, align = trainer.losses(reference, batch)
+        (base + 5.0 * align).backward()
+        norm = torch.nn.utils.clip_grad_norm_(trained.values(), 0.5)
+        optimizer.step()
+        assert float(readings["clip_factor"]) == pytest.approx(float(min(1.0, 0.5 / norm)), rel=1e-4)
+        assert float(readings["base_loss"]) == pytest.approx(base.item(), rel=1e-4)
+    for name, value in trained.items():
+        torch.testing.assert_close(state[name], value, atol=1e-6, rtol=1e-4)
+    assert int(state["steps"]) == 3
+
+
+def test_v4_is_not_aligned_and_v7_pulls_prototypes_to_anchors(store: ImageStore) -> None:
+    distances = {}
+    for method in ("v4", "v7"):
+        strength = {"align.lambda": 50.0} if method == "v7" else {}
+        trainer = make_trainer(method, **{"train.clip_norm": 0, **strength})
+        state = trainer.initial_state(COUNTS)
+        for _ in range(10):
+            trainer.step(state, make_batch(trainer, store), torch.tensor(0.05), torch.tensor(1.0))
+        anchors = make_trainer("v7").anchors
+        assert anchors is not None
+        distances[method] = (state["weights/prototypes"] - anchors).square().mean().item()
+    assert distances["v7"] < 0.5 * distances["v4"]
+
+
+def test_the_annealing_factor_scales_the_effective_lambda(store: ImageStore) -> None:
+    trainer = make_trainer("v7", **{"align.lambda": 2.0})
+    readings = trainer.step(
+        trainer.initial_state(COUNTS), make_batch(trainer, store), torch.tensor(0.1), torch.tensor(0.25)
+    )
+    assert float(readings["lambda_raw"]) == 2.0
+    assert float(readings["lambda_effective"]) == 0.5
+
+
+def test_clip_scales_all_gradients_by_one_factor() -> None:
+    gradients = (torch.tensor([3.0]), torch.tensor([0.0, 4.0]))
+    assert float(clip(gradients, 1.0)) == pytest.approx(0.2, rel=1e-5)
+    assert torch.cat(gradients).tolist() == pytest.approx([0.6, 0.0, 0.8], rel=1e-5)
+    assert float(clip(gradients, 5.0)) == 1.0
+    assert float(clip((torch.full((3,), 1e6),), 0)) == 1.0
+
+
+def test_sgd_moves_momentum_then_weights() -> None:
+    options = make_trainer().config.train
+    weights, momentum = [torch.tensor([1.0])], [torch.tensor([2.0])]
+    sgd(weights, [torch.tensor([0.5])], momentum, torch.tensor(0.1), options)
+    assert momentum[0].item() == pytest.approx(0.9 * 2 + 0.5)
+    assert weights[0].item() == pytest.approx(1 - 0.1 * 2.3)
+
+
+def test_recomputed_statistics_are_those_of_the_images_and_leave_the_state(store: ImageStore) -> None:
+    trainer = make_trainer()
+    state = trainer.initial_state(COUNTS)
+    before = state["buffers/encoder.1.running_mean"].clone()
+    images = store.images[:12]
+    buffers = trainer.recomputed_statistics(state, [images[:6], images[6:]])
+    normalised = (images.float() / 255 - 0.5) / 0.25
+    first = trainer.network.encoder[0](normalised)  # type: ignore[index]
+    torch.testing.assert_close(buffers["encoder.1.running_mean"], first.mean(dim=(0, 2, 3)))
+    assert torch.equal(state["buffers/encoder.1.running_mean"], before)
