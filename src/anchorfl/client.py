@@ -41,7 +41,7 @@ class Client:
         self.class_counts = torch.bincount(labels, minlength=classes).cpu()
         self.state: Tensors = trainer.initial_state(ClientFacts(self.class_counts))
 
-    def train_round(self, number: int, on_epoch: Callable[[int], None]) -> ClientRound:
+    def train_round(self, number: int, on_batch: Callable[[int], None]) -> ClientRound:
         """`train.local_epochs` epochs; the only wait for the device is at the end."""
         options = self.config.train
         started = time.perf_counter()
@@ -53,12 +53,13 @@ class Client:
         steps, anneal = 0, 1.0
         for local_epoch in range(options.local_epochs):
             epoch = number * options.local_epochs + local_epoch
-            anneal = self._train_epoch(epoch, sums, last)
+            anneal = self._train_epoch(epoch, sums, last, on_batch)
             steps += batch_count(len(self.own), options.batch_size)
-            on_epoch(len(self.own))
         return self._event(number, steps, anneal, sums, last, started)
 
-    def _train_epoch(self, epoch: int, sums: Tensors, last: Tensors) -> float:
+    def _train_epoch(
+        self, epoch: int, sums: Tensors, last: Tensors, on_batch: Callable[[int], None]
+    ) -> float:
         """One pass over the client's samples; adds to `sums`, leaves the last readings in `last`."""
         options, device = self.config.train, self.trainer.device
         samples, total = len(self.own), options.rounds * options.local_epochs
@@ -79,6 +80,7 @@ class Client:
                 reading = readings.pop(name) * len(own)
                 sums[name] = sums[name] + reading if name in sums else reading
             last.update(readings)
+            on_batch(len(own))
         return anneal
 
     def _generator(self, purpose: str, epoch: int) -> torch.Generator:

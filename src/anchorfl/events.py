@@ -25,12 +25,19 @@ class RunStarted:
 
 
 @dataclass(frozen=True)
-class EpochTrained:
-    """A client finished a local epoch; for progress displays, never written down."""
+class BatchTrained:
+    """A client went through some samples; for progress displays, never written down."""
 
     round: int
     client: int
     samples: int
+
+
+@dataclass(frozen=True)
+class Evaluating:
+    """All clients of a round are trained and the server looks at them; never written down."""
+
+    round: int
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,7 @@ class RunEnded:
     summary: dict[str, Any]
 
 
-Event = RunStarted | EpochTrained | ClientRound | RoundEvaluated | Warned | RunEnded
+Event = RunStarted | BatchTrained | Evaluating | ClientRound | RoundEvaluated | Warned | RunEnded
 Listener = Callable[[Event], None]
 
 

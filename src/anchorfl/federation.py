@@ -15,8 +15,9 @@ from anchorfl.data.partition import Partition, draw_partition
 from anchorfl.devices import choose_device, device_name, synchronise, working_precision
 from anchorfl.evaluation import Evaluation, evaluate
 from anchorfl.events import (
+    BatchTrained,
     ClientRound,
-    EpochTrained,
+    Evaluating,
     Event,
     Listener,
     RoundEvaluated,
@@ -80,6 +81,7 @@ class Federation:
             started = time.perf_counter()
             samples = sum(self._train(client, number) for client in clients)
             trained = time.perf_counter()
+            self.emit(Evaluating(number))
             uploads = [client.upload() for client in clients]
             synchronise(self.device)
             uploaded = time.perf_counter()
@@ -127,10 +129,10 @@ class Federation:
     def _train(self, client: Client, number: int) -> int:
         """One client's round; returns how many samples it went through."""
 
-        def on_epoch(samples: int) -> None:
-            self.emit(EpochTrained(number, client.number, samples))
+        def on_batch(samples: int) -> None:
+            self.emit(BatchTrained(number, client.number, samples))
 
-        event = client.train_round(number, on_epoch)
+        event = client.train_round(number, on_batch)
         self.emit(event)
         if not has_finite_losses(event):
             message = f"client {client.number} has a loss that is not finite; lower train.lr"

@@ -6,10 +6,20 @@ import time
 from datetime import timedelta
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from anchorfl.events import (
-    EpochTrained,
+    BatchTrained,
+    Evaluating,
     Event,
     Listener,
     RoundEvaluated,
@@ -36,22 +46,12 @@ def opening(event: RunStarted) -> str:
     epochs = f"{event.local_epochs} epoch{'s' if event.local_epochs > 1 else ''}"
     return (
         f"{event.method} on {event.dataset}: {busy} clients, {sum(event.samples):,} samples,"
-        f" {event.rounds} rounds of {epochs} on {event.device}"
-        f" -> {event.folder}"
+        f" {event.rounds} rounds of {epochs} on {event.device} -> {event.folder}"
     )
 
 
-class Pace:
-    """Samples gone through, and what is left, by the clock."""
-
-    def __init__(self, event: RunStarted) -> None:
-        self.total = sum(event.samples) * event.rounds * event.local_epochs
-        self.rounds, self.done, self.started = event.rounds, 0, time.perf_counter()
-
-    def left(self) -> str:
-        elapsed = time.perf_counter() - self.started
-        seconds = elapsed * (self.total - self.done) / max(self.done, 1)
-        return str(timedelta(seconds=round(seconds)))
+def total_samples(event: RunStarted) -> int:
+    return sum(event.samples) * event.rounds * event.local_epochs
 
 
 class PlainProgress:
@@ -59,28 +59,44 @@ class PlainProgress:
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.spoke = time.perf_counter()
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, RunStarted):
+            self.rounds, self.total, self.done = event.rounds, total_samples(event), 0
+            self.started = time.perf_counter()
+            self.say(opening(event))
+        elif isinstance(event, BatchTrained):
+            self.done += event.samples
+            self.say_if_silent(f"{self.place(event.round)} client {event.client}  {self.left()} left")
+        elif isinstance(event, Evaluating):
+            self.say_if_silent(f"{self.place(event.round)} evaluating")
+        elif isinstance(event, RoundEvaluated):
+            pace = f"{event.samples_per_second:,.0f} samples/s  {self.left()} left"
+            self.say(f"{self.place(event.round)}  {percentages(event.accuracy)}  {pace}")
+        elif isinstance(event, Warned):
+            self.say(f"warning: {event.message}")
 
     def say(self, line: str) -> None:
         self.spoke = time.perf_counter()
         say(self.console, line)
 
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, RunStarted):
-            self.pace = Pace(event)
-            self.say(opening(event))
-        elif isinstance(event, EpochTrained):
-            self.pace.done += event.samples
-            if time.perf_counter() - self.spoke > SILENCE:
-                self.say(f"round {event.round} client {event.client}  {self.pace.left()} left")
-        elif isinstance(event, RoundEvaluated):
-            self.say(
-                f"round {event.round} ({event.round + 1}/{self.pace.rounds})"
-                f"  {percentages(event.accuracy)}"
-                f"  {event.samples_per_second:,.0f} samples/s  {self.pace.left()} left"
-            )
-        elif isinstance(event, Warned):
-            self.say(f"warning: {event.message}")
+    def say_if_silent(self, line: str) -> None:
+        if time.perf_counter() - self.spoke > SILENCE:
+            self.say(line)
+
+    def place(self, number: int) -> str:
+        return f"round {number} ({number + 1}/{self.rounds})"
+
+    def left(self) -> str:
+        elapsed = time.perf_counter() - self.started
+        return str(timedelta(seconds=round(elapsed * (self.total - self.done) / max(self.done, 1))))
+
+
+class Pace(ProgressColumn):
+    """Samples a second, over the last while."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:,.0f} samples/s" if task.speed else "")
 
 
 class LiveProgress:
@@ -90,36 +106,31 @@ class LiveProgress:
         self.console = console
         self.bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TextColumn("{task.fields[pace]}"),
+            BarColumn(bar_width=24),
+            Pace(),
             TimeRemainingColumn(),
             TextColumn("{task.fields[accuracy]}"),
             console=console,
             transient=True,
         )
-        self.task: TaskID | None = None
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, RunStarted):
             say(self.console, opening(event))
             self.rounds = event.rounds
-            total = sum(event.samples) * event.rounds * event.local_epochs
-            self.task = self.bar.add_task("starting", total=total, pace="", accuracy="")
+            total = total_samples(event)
+            self.task: TaskID = self.bar.add_task("starting", total=total, accuracy="")
             self.bar.start()
+        elif isinstance(event, BatchTrained):
+            place = f"round {event.round + 1}/{self.rounds} client {event.client}"
+            self.bar.update(self.task, advance=event.samples, description=place)
+        elif isinstance(event, Evaluating):
+            place = f"round {event.round + 1}/{self.rounds} evaluating"
+            self.bar.update(self.task, description=place)
+        elif isinstance(event, RoundEvaluated):
+            name, value = next(iter(event.accuracy.items()))
+            self.bar.update(self.task, accuracy=f"{name} {value:.1%}")
         elif isinstance(event, Warned):
             say(self.console, f"warning: {event.message}", style="yellow")
         elif isinstance(event, RunEnded):
             self.bar.stop()
-        elif self.task is not None and isinstance(event, EpochTrained):
-            self.bar.update(
-                self.task,
-                advance=event.samples,
-                description=f"round {event.round + 1}/{self.rounds} client {event.client}",
-            )
-        elif self.task is not None and isinstance(event, RoundEvaluated):
-            self.bar.update(
-                self.task,
-                pace=f"{event.samples_per_second:,.0f} samples/s",
-                accuracy=percentages(event.accuracy),
-            )
