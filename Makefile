@@ -17,8 +17,8 @@ test-slow: $(READY)
 	$(BIN)/pytest -m slow
 
 lint: $(READY)
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
 
 $(READY): pyproject.toml Makefile

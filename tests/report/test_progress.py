@@ -1,0 +1,39 @@
+import io
+
+from rich.console import Console
+
+from anchorfl.config import resolve
+from anchorfl.events import Warned
+from anchorfl.experiment import run_config
+from anchorfl.report.progress import LiveProgress, PlainProgress, show_progress
+
+
+def shown(terminal: bool, out: str) -> str:
+    text = io.StringIO()
+    console = Console(file=text, force_terminal=terminal, width=120)
+    listener = show_progress(console)
+    assert isinstance(listener, LiveProgress if terminal else PlainProgress)
+    run_config(resolve("v4", {"train.rounds": 2, "out": out}), (listener,))
+    listener(Warned("test", "[client 3] holds nothing"))
+    return text.getvalue()
+
+
+def test_a_terminal_shows_round_client_pace_time_and_accuracy(tmp_path: object) -> None:
+    text = shown(True, f"{tmp_path}/run")
+    for words in (
+        "round 2/2",
+        "client",
+        "samples/s",
+        "0:00:",
+        "feature-mean",
+        "[client 3] holds nothing",
+    ):
+        assert words in text
+
+
+def test_a_log_gets_one_plain_line_a_round(tmp_path: object) -> None:
+    lines = shown(False, f"{tmp_path}/run").splitlines()
+    assert "\x1b" not in "".join(lines)
+    assert [line.split("  ")[0] for line in lines[1:3]] == ["round 0 (1/2)", "round 1 (2/2)"]
+    assert "samples/s" in lines[1]
+    assert lines[3] == "warning: [client 3] holds nothing"

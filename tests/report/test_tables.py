@@ -1,0 +1,29 @@
+import io
+
+import numpy as np
+from rich.console import Console
+
+from anchorfl.report.tables import partition_table
+
+
+def shown(counts: np.ndarray, names: list[str], width: int) -> list[str]:
+    text = io.StringIO()
+    Console(file=text, width=width).print(partition_table(counts, names, "title", width))
+    return text.getvalue().splitlines()
+
+
+def test_the_table_gives_size_entropy_normalised_entropy_and_effective_classes() -> None:
+    counts = np.array([[8, 4, 4, 0], [0, 0, 0, 0], [0, 7, 0, 0]])
+    rows = [line.split() for line in shown(counts, list("abcd"), 120) if line.strip()][3:]
+    assert rows[0] == ["0", "16", "1.500", "0.750", "2.83", "8", "4", "4", "."]
+    assert rows[1] == ["1", "0", "0.000", "0.000", "0.00", ".", ".", ".", "."]
+    assert rows[2] == ["2", "7", "0.000", "0.000", "1.00", ".", "7", ".", "."]
+
+
+def test_many_classes_in_a_narrow_terminal_lose_no_figure() -> None:
+    counts = np.arange(200).reshape(2, 100)
+    lines = shown(counts, [f"class {k}" for k in range(100)], 80)
+    assert max(map(len, lines)) <= 80
+    text = " ".join(" ".join(lines).split())
+    assert "14,950" in text
+    assert "class 99: 199" in text
