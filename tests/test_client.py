@@ -1,5 +1,6 @@
 import math
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -134,3 +135,34 @@ def test_an_upload_is_a_copy_that_later_training_does_not_touch(store: ImageStor
     before = {name: value.clone() for name, value in upload.weights.items()}
     client.train_round(1, quiet)
     assert all(torch.equal(upload.weights[name], before[name]) for name in before)
+
+
+NOISY = """
+from torch import nn
+
+
+def noisy(shape):
+    backbone = nn.Conv2d(shape[0], 8, 3, bias=False)
+    backbone.requires_grad_(False)
+    return nn.Sequential(backbone, nn.BatchNorm2d(8), nn.Dropout(0.5), nn.Flatten(), nn.Linear(288, 16))
+"""
+
+
+def test_an_encoder_of_ones_own_may_draw_and_may_hold_frozen_weights(
+    store: ImageStore, tmp_path: Path
+) -> None:
+    (tmp_path / "own.py").write_text(NOISY)
+    trainer = make_trainer("v4", **{"model.name": f"{tmp_path}/own.py:noisy", "train.rounds": 1})
+    results = []
+    for others in (0, 2):
+        for other in range(others):
+            make_client(trainer, store, [1, 2, 3], 5 + other).train_round(0, quiet)
+            torch.rand(7)
+        client = make_client(trainer, store, list(range(12)))
+        results.append((without_time(client.train_round(0, quiet)), client.upload()))
+    (event, upload), (again, same) = results
+    assert event == again
+    assert all(torch.equal(upload.weights[name], same.weights[name]) for name in upload.weights)
+    start = trainer.network.state_dict()
+    assert torch.equal(upload.weights["encoder.0.weight"], start["encoder.0.weight"])
+    assert not torch.equal(upload.weights["encoder.4.weight"], start["encoder.4.weight"])

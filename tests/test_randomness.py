@@ -1,6 +1,6 @@
 import torch
 
-from anchorfl.randomness import derive, generator, seeded_construction
+from anchorfl.randomness import derive, generator, seeded
 
 
 def test_every_part_of_the_key_matters() -> None:
@@ -13,7 +13,7 @@ def test_the_global_generator_is_neither_read_nor_moved() -> None:
     expected = torch.rand(3)
     torch.manual_seed(5)
     first = torch.randn(4, generator=generator(1, "order", 2, 3))
-    with seeded_construction(1, "weights"):
+    with seeded(1, "weights"):
         torch.nn.Linear(3, 3)
     assert torch.equal(torch.rand(3), expected)
     assert torch.equal(first, torch.randn(4, generator=generator(1, "order", 2, 3)))

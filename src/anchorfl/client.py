@@ -14,7 +14,7 @@ from anchorfl.balance import ClientFacts
 from anchorfl.data.dataset import ImageStore
 from anchorfl.devices import send
 from anchorfl.events import ClientRound
-from anchorfl.randomness import generator
+from anchorfl.randomness import generator, seeded
 from anchorfl.schedules import SCHEDULES
 from anchorfl.tensors import Tensors, section
 from anchorfl.training import Batch, Trainer
@@ -73,14 +73,15 @@ class Client:
         anneal = SCHEDULES[self.config.align.schedule](epoch / total)
         on_device = send(torch.cat([rates, torch.tensor([anneal])]), device)
         batches = zip(index.tensor_split(count), draws.tensor_split(count, dim=1), strict=True)
-        for step, (own, draw) in enumerate(batches):
-            batch = Batch(*self.store.take(own), draw)
-            readings = self.trainer.step(self.state, batch, on_device[step], on_device[-1])
-            for name in ("base_loss", "align_loss", "clip_factor"):
-                reading = readings.pop(name) * len(own)
-                sums[name] = sums[name] + reading if name in sums else reading
-            last.update(readings)
-            on_batch(len(own))
+        with seeded(self.config.seed, "dropout", self.number, epoch, device):
+            for step, (own, draw) in enumerate(batches):
+                batch = Batch(*self.store.take(own), draw)
+                readings = self.trainer.step(self.state, batch, on_device[step], on_device[-1])
+                for name in ("base_loss", "align_loss", "clip_factor"):
+                    reading = readings.pop(name) * len(own)
+                    sums[name] = sums[name] + reading if name in sums else reading
+                last.update(readings)
+                on_batch(len(own))
         return anneal
 
     def _generator(self, purpose: str, epoch: int) -> torch.Generator:

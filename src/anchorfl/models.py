@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from anchorfl.errors import UserError
 from anchorfl.normalisation import BatchNorm, adopt_batchnorm
-from anchorfl.randomness import generator, seeded_construction
+from anchorfl.randomness import generator, seeded
 from anchorfl.registry import Registry
 
 Shape = tuple[int, int, int]
@@ -62,7 +62,7 @@ class Network(nn.Module):
 
 def build_network(name: str, facts: ImageFacts, seed: int, weights: str | None = None) -> Network:
     """The network every client starts from: weights and unit-normal prototypes from the seed."""
-    with seeded_construction(seed, "weights"):
+    with seeded(seed, "weights"):
         encoder = build_encoder(name, facts.shape)
     if weights is not None:
         load_encoder(encoder, Path(weights))

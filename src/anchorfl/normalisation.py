@@ -70,13 +70,19 @@ def batchnorms(module: nn.Module) -> dict[str, BatchNorm]:
 
 @contextmanager
 def averaging(module: nn.Module, number: int) -> Iterator[None]:
-    """Inside, batch `number` (from 0) enters the running statistics with weight 1/(number+1)."""
+    """Inside, only BatchNorm is in training mode: all else is as it will be used.
+
+    Batch `number` (from 0) enters the running statistics with weight 1/(number+1).
+    """
+    module.eval()
     norms = list(batchnorms(module).values())
     usual = [norm.momentum for norm in norms]
     for norm in norms:
+        norm.train()
         norm.momentum = 1 / (number + 1)
     yield
     for norm, momentum in zip(norms, usual, strict=True):
+        norm.eval()
         norm.momentum = momentum
 
 

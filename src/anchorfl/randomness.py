@@ -13,6 +13,8 @@ from hashlib import blake2b
 import numpy as np
 import torch
 
+HOST = torch.device("cpu")
+
 
 def derive(seed: int, purpose: str, client: int = -1, epoch: int = -1) -> int:
     """A 63-bit seed that differs, as far as anyone can tell, for every argument tuple."""
@@ -29,8 +31,13 @@ def numpy_generator(seed: int, purpose: str) -> np.random.Generator:
 
 
 @contextmanager
-def seeded_construction(seed: int, purpose: str) -> Iterator[None]:
-    """Inside, modules initialise themselves from the given seed; the global generator is restored."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive(seed, purpose))
+def seeded(
+    seed: int, purpose: str, client: int = -1, epoch: int = -1, device: torch.device = HOST
+) -> Iterator[None]:
+    """For code that draws from the global generator (a module's initialisation, dropout).
+
+    Inside, that generator starts from the derived seed; afterwards it is as it was before.
+    """
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(derive(seed, purpose, client, epoch))
         yield

@@ -39,8 +39,8 @@ class Batch:
 class Trainer:
     """What the training steps of all clients share: everything a Task fixes, and no client's data.
 
-    A client's state is a flat dict: `weights/`, `buffers/`, `balance/`, `momentum/` for each tensor
-    that is trained, and the count of `steps`.
+    A client's state is a flat dict: `weights/` (what learns), `buffers/` (what does not: statistics,
+    frozen parameters), `balance/`, `momentum/` for each tensor that is trained, and `steps`.
     """
 
     def __init__(self, task: Task, device: torch.device) -> None:
@@ -56,14 +56,14 @@ class Trainer:
 
     def initial_state(self, facts: ClientFacts) -> Tensors:
         """The common start, and the balance's own for this client."""
-        weights = {name: value.detach().clone() for name, value in self.network.named_parameters()}
+        parameters = dict(self.network.named_parameters())
+        learning = {name for name, value in parameters.items() if value.requires_grad}
+        weights = {name: parameters[name].detach().clone() for name in parameters if name in learning}
         balance = {name: value.to(self.device) for name, value in self.config.align.init(facts).items()}
         trained = {**prefixed("weights", weights), **prefixed("balance", balance)}
         momentum = {name: torch.zeros_like(value) for name, value in trained.items()}
-        persistent = self.network.state_dict().keys()
-        buffers = {
-            name: value.clone() for name, value in self.network.named_buffers() if name in persistent
-        }
+        rest = self.network.state_dict()
+        buffers = {name: value.clone() for name, value in rest.items() if name not in learning}
         for value in trained.values():
             value.requires_grad_(True)
         steps = {"steps": torch.zeros((), dtype=torch.int64, device=self.device)}
@@ -129,7 +129,6 @@ class Trainer:
         The running ones lag behind the weights and were collected on augmented views.
         """
         buffers = {name: value.clone() for name, value in section(state, "buffers").items()}
-        self.network.train()
         for number, images in enumerate(batches):
             with averaging(self.network, number):
                 self.encode({**section(state, "weights"), **buffers}, images.float() / 255)
