@@ -19,6 +19,16 @@ def test_every_site_derives_the_same_anchors_and_another_seed_others() -> None:
     assert not torch.allclose(simplex_etf(10, 64, 1), simplex_etf(10, 64, 2), atol=0.1)
 
 
+def test_the_frame_is_the_same_for_any_number_of_threads() -> None:
+    before = torch.get_num_threads()
+    frames = []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        frames.append(simplex_etf(100, 512, 1))
+    torch.set_num_threads(before)
+    torch.testing.assert_close(frames[0], frames[1], atol=1e-6, rtol=0)
+
+
 def test_too_few_dimensions_are_refused_with_both_numbers() -> None:
     with pytest.raises(UserError, match=r"100 anchors need .* at least 99 dimensions.* gives 98"):
         simplex_etf(100, 98, 0)

@@ -1,10 +1,12 @@
 """The real command, in a process of its own."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from anchorfl.config import read_preset, resolve
 from tests.conftest import command, write_cifar10, write_svhn
 
 
@@ -83,13 +85,53 @@ def test_data_show_prints_saves_and_draws_the_partition(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [(), ("run",), ("methods",), ("demo",), ("data", "list"), ("data", "fetch"), ("data", "show")],
+    [
+        (),
+        ("run",),
+        ("methods",),
+        ("demo",),
+        ("data",),
+        ("data", "list"),
+        ("data", "fetch"),
+        ("data", "show"),
+    ],
 )
 def test_help_everywhere_comes_with_an_example(tmp_path: Path, words: tuple[str, ...]) -> None:
     done = command(*words, "--help", cwd=tmp_path)
     assert done.returncode == 0
     assert "Example" in done.stdout
     assert "anchorfl " + " ".join(words) in done.stdout
+
+
+def test_presets_named_in_the_help_exist(tmp_path: Path) -> None:
+    shown = command("run", "--help", cwd=tmp_path).stdout
+    presets = re.findall(r"presets/\S+\.yaml", shown)
+    assert presets
+    root = Path(__file__).parents[1]
+    assert all((root / preset).is_file() for preset in presets)
+
+
+@pytest.mark.parametrize("preset", ["v4-digits.yaml", "v4-cifar10.yaml"])
+def test_presets_are_valid(preset: str) -> None:
+    settings = read_preset(Path(__file__).parents[1] / "presets" / preset)
+    resolve(str(settings.pop("method")), settings)
+
+
+def test_fetch_prints_the_terms_before_anything_else(tmp_path: Path) -> None:
+    done = command("data", "fetch", "digits", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "CC BY 4.0" in done.stdout
+    assert "nothing to fetch" in done.stderr
+
+
+def test_places_that_cannot_be_written_are_one_line(tmp_path: Path) -> None:
+    for words, message in [
+        (("--save", "/nonexistent/p.json"), "/nonexistent/p.json: No such file"),
+        (("--figure", "x.abc"), "x.abc: a picture's name must end in .png"),
+    ]:
+        done = command("data", "show", "digits", *words, cwd=tmp_path)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert message in done.stderr
 
 
 def test_the_help_of_run_names_every_key(tmp_path: Path) -> None:
@@ -118,6 +160,8 @@ def test_the_help_of_run_names_every_key(tmp_path: Path) -> None:
         (["methods", "v99"], "method 'v99' is unknown"),
         (["data", "fetch", "imagenet"], "did you mean tiny-imagenet"),
         (["data", "show", "digits", "alpha=1"], "unknown key"),
+        (["run", "v4", "seed=-1"], "error: seed=-1: must be"),
+        (["run", "v4", "out=" + "x" * 300], "File name too long"),
     ],
 )
 def test_a_mistake_ends_with_code_2_and_one_line(

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from anchorfl.client import Client, batch_count
 from anchorfl.data.dataset import ImageStore
 from anchorfl.events import ClientRound
-from anchorfl.tensors import Tensors
+from anchorfl.task import Task
+from anchorfl.tensors import Tensors, section
 from anchorfl.training import Batch, Trainer
-from tests.conftest import make_trainer
+from tests.conftest import FACTS, make_trainer
 
 
 def quiet(samples: int) -> None:
@@ -166,3 +167,73 @@ def test_an_encoder_of_ones_own_may_draw_and_may_hold_frozen_weights(
     start = trainer.network.state_dict()
     assert torch.equal(upload.weights["encoder.0.weight"], start["encoder.0.weight"])
     assert not torch.equal(upload.weights["encoder.4.weight"], start["encoder.4.weight"])
+
+
+def test_annealing_follows_the_whole_run_and_never_restarts(store: ImageStore) -> None:
+    settings = {"train.rounds": 3, "train.local_epochs": 2, "align.schedule": "linear"}
+    client = make_client(make_trainer("v7", **settings), store, list(range(12)))
+    events = [client.train_round(number, quiet) for number in range(3)]
+    assert [event.anneal for event in events] == pytest.approx([5 / 6, 3 / 6, 1 / 6])
+    assert [event.lambda_effective for event in events] == pytest.approx([25 / 6, 15 / 6, 5 / 6])
+
+
+def test_losses_are_means_over_samples_not_over_batches(
+    store: ImageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = make_trainer("v4", **{"train.batch_size": 4})
+    losses: list[tuple[int, float]] = []
+    step = trainer.step
+
+    def watched(state: Tensors, batch: Batch, *scalars: torch.Tensor) -> Tensors:
+        readings = step(state, batch, *scalars)
+        losses.append((len(batch.labels), float(readings["base_loss"])))
+        return readings
+
+    monkeypatch.setattr(trainer, "step", watched)
+    event = make_client(trainer, store, list(range(11))).train_round(0, quiet)
+    assert sorted(size for size, _ in losses) == [3, 4, 4]
+    assert event.base_loss == pytest.approx(sum(size * loss for size, loss in losses) / 11, rel=1e-5)
+
+
+def test_draws_differ_between_epochs_and_clients_but_not_between_runs(
+    store: ImageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = make_trainer("v4", **{"train.rounds": 2})
+    drawn: list[torch.Tensor] = []
+    step = trainer.step
+
+    def watched(state: Tensors, batch: Batch, *scalars: torch.Tensor) -> Tensors:
+        drawn.append(batch.draws.clone())
+        return step(state, batch, *scalars)
+
+    monkeypatch.setattr(trainer, "step", watched)
+    for number in (0, 1, 0):
+        client = make_client(trainer, store, list(range(12)), number)
+        client.train_round(0, quiet)
+        client.train_round(1, quiet)
+    first, later, other, _, again, _ = drawn
+    assert torch.equal(first, again)
+    assert not torch.equal(first, later)
+    assert not torch.equal(first, other)
+    assert not torch.equal(first[0], first[1])
+
+
+def test_all_clients_start_from_the_tasks_weights_and_prototypes(store: ImageStore) -> None:
+    trainer = make_trainer("v7")
+    task = Task.prepare(trainer.config, FACTS)
+    for number in range(2):
+        client = make_client(trainer, store, [number, number + 4], number)
+        state = {**section(client.state, "weights"), **section(client.state, "buffers")}
+        assert state.keys() == task.weights.keys()
+        assert all(torch.equal(state[name], task.weights[name]) for name in state)
+
+
+def test_the_upload_carries_the_statistics_that_were_asked_for(store: ImageStore) -> None:
+    uploads = {}
+    for kind in ("running", "recomputed"):
+        client = make_client(make_trainer("v4", **{"upload.batchnorm": kind}), store, list(range(12)))
+        client.train_round(0, quiet)
+        uploads[kind] = client.upload().weights["encoder.1.running_mean"]
+    running = client.state["buffers/encoder.1.running_mean"]
+    assert torch.equal(uploads["running"], running)
+    assert not torch.allclose(uploads["recomputed"], running, atol=1e-3)

@@ -61,6 +61,10 @@ def test_a_config_survives_its_file(tmp_path: Path) -> None:
     assert again == config
 
 
+def test_a_partition_file_implies_its_kind() -> None:
+    assert resolve("v4", {"partition.file": "p.json"}).partition.kind == "file"
+
+
 def test_nested_settings_are_flattened() -> None:
     assert flatten({"train": {"rounds": 3}, "seed": 1}) == {"train.rounds": 3, "seed": 1}
 
@@ -83,7 +87,8 @@ def test_nested_settings_are_flattened() -> None:
         ({"train.lr": "fast"}, r"train\.lr=fast: must be a number above 0"),
         ({"train.reset_optimizer": "maybe"}, "must be true or false"),
         ({"train.schedule": "{"}, "one of constant, linear, cosine"),
-        ({"seed": "-1"}, r"seed=-1: must be a whole number of at least 0"),
+        ({"seed": "-1"}, r"^seed=-1: must be a whole number of at least 0"),
+        ({"partition.file": "p.json", "partition.kind": "iid"}, r"needs partition\.kind=file"),
         ({"data.name": "cifar11"}, "data set 'cifar11' is unknown; did you mean cifar10"),
         ({"fusion": "feature-men"}, "fusion 'feature-men' is unknown; did you mean feature-mean"),
         ({"fusion": ","}, "name at least one"),
@@ -109,7 +114,7 @@ def test_other_mistakes(tmp_path: Path) -> None:
     for name, message in [
         ("none", "No such file"),
         ("bad", "is not YAML"),
-        ("empty", "a 'method' key"),
+        ("empty", "'method' names one"),
     ]:
         with pytest.raises(UserError, match=message):
             read_preset(tmp_path / f"{name}.yaml")

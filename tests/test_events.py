@@ -30,5 +30,7 @@ def test_a_round_reaches_the_disk_whole(tmp_path: Path) -> None:
     writer(evaluated(0))
     assert [json.loads(line)["event"] for line in path.read_text().splitlines()] == ["client", "round"]
     writer(client_round(1.0))
+    writer(Warned("non-finite", "text", client=1))
     writer(RunEnded({}))
-    assert len(path.read_text().splitlines()) == 3
+    events = [json.loads(line)["event"] for line in path.read_text().splitlines()]
+    assert events == ["client", "round", "warning"]

@@ -90,6 +90,24 @@ def test_the_public_share_and_the_validation_share_belong_to_no_client(tmp_path:
     assert not set(owned) & (set(partition.public) | set(partition.validation))
 
 
+def test_validation_accuracy_is_measured_on_the_samples_held_out(tmp_path: Path) -> None:
+    result = tiny(tmp_path / "run", data={"validation": 0.2})
+    federation = Federation.prepare(result.config)
+    held_out, train = federation.partition.validation, federation.dataset.train
+    images = torch.from_numpy(train.images[held_out]).float() / 255
+    predicted = result.predictor(images).argmax(dim=1).numpy()
+    correct = float((predicted == train.labels[held_out]).mean())
+    assert result.summary["validation_accuracy"]["feature-mean"] == pytest.approx(correct)
+
+
+def test_a_partition_file_decides_the_number_of_clients_and_what_is_held_out(tmp_path: Path) -> None:
+    first = tiny(tmp_path / "first", partition={"clients": 3})
+    place = {"file": str(first.folder / "partition.json")}
+    assert Federation.prepare(Experiment("v4", partition=place).config).config.partition.clients == 3
+    with pytest.raises(UserError, match=r"data\.validation=0\.2: .* decides that"):
+        Federation.prepare(Experiment("v4", partition=place, data={"validation": 0.2}).config)
+
+
 def test_a_run_that_breaks_says_so_in_its_folder(tmp_path: Path) -> None:
     experiment = Experiment("v4", train={"rounds": 3}, out=str(tmp_path / "run"))
 

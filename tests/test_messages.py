@@ -6,6 +6,7 @@ import torch
 from anchorfl.config import resolve
 from anchorfl.errors import UserError
 from anchorfl.task import Task
+from anchorfl.tensors import pack
 from anchorfl.upload import Upload
 from tests.conftest import FACTS
 
@@ -45,3 +46,11 @@ def test_bytes_that_are_no_message_are_refused() -> None:
     nameless = Upload(0, torch.zeros(2), {"encoder": torch.zeros(1)}).to_bytes()
     with pytest.raises(UserError, match="no prototypes"):
         Upload.from_bytes(nameless)
+
+
+def test_messages_without_their_content_are_refused() -> None:
+    tensors = {"class_counts": torch.zeros(2), "weights/prototypes": torch.zeros(2, 2)}
+    with pytest.raises(UserError, match="names no client"):
+        Upload.from_bytes(pack("upload", {}, tensors))
+    with pytest.raises(UserError, match="holds no experiment"):
+        Task.from_bytes(pack("task", {"facts": 3}, tensors))

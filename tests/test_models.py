@@ -4,8 +4,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from anchorfl.client import Client
+from anchorfl.data.dataset import ImageStore
 from anchorfl.errors import UserError
 from anchorfl.models import ImageFacts, build_encoder, build_network
+from anchorfl.predictor import build_predictor
+from tests.conftest import FACTS, make_trainer
 
 COLOUR = ImageFacts((3, 32, 32), 10, (0.5,) * 3, (0.25,) * 3)
 OWN = """
@@ -21,6 +25,22 @@ class Flat(nn.Module):
 
 def nothing(shape):
     return "an encoder"
+
+def broken(shape):
+    raise KeyError("oh")
+
+class Lonely(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+
+    def forward(self, images):
+        return images.mean()
+
+def tied(shape):
+    first = nn.Linear(shape[0] * shape[1] * shape[2], 6)
+    second, third = nn.Linear(6, 6), nn.Linear(6, 6)
+    third.weight = second.weight
+    return nn.Sequential(nn.Flatten(), first, second, third)
 """
 
 
@@ -65,6 +85,7 @@ def test_an_encoder_of_ones_own_by_path_and_saved_weights(tmp_path: Path) -> Non
 
 def test_mistakes_with_models_are_named(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "syntax.py").write_text("def (")
     (tmp_path / "bad.safetensors").write_text("nothing")
     save_file({"other": torch.zeros(1)}, tmp_path / "other.safetensors")
     for name, message in [
@@ -72,6 +93,11 @@ def test_mistakes_with_models_are_named(tmp_path: Path) -> None:
         (f"{tmp_path}/own.py:Missing", "no attribute 'Missing'"),
         (f"{tmp_path}/none.py:X", "No such file"),
         (f"{tmp_path}/own.py:nothing", "not an nn.Module"),
+        (f"{tmp_path}/own.py:broken", "KeyError: 'oh'"),
+        (f"{tmp_path}/own.py:Lonely", "N x d tensor"),
+        (f"{tmp_path}/syntax.py:X", "SyntaxError"),
+        (":Foo", "model.name=:Foo"),
+        ("no.such.module:X", "ModuleNotFoundError"),
     ]:
         with pytest.raises(UserError, match=message):
             build_network(name, COLOUR, 0)
@@ -82,3 +108,24 @@ def test_mistakes_with_models_are_named(tmp_path: Path) -> None:
     ]:
         with pytest.raises(UserError, match=message):
             build_network("small-cnn", COLOUR, 0, weights=str(tmp_path / f"{file}.safetensors"))
+
+
+def test_a_weight_under_two_names_trains_uploads_and_predicts(
+    tmp_path: Path, store: ImageStore
+) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    trainer = make_trainer("v4", **{"model.name": f"{tmp_path}/own.py:tied"})
+    client = Client(0, trainer, store, torch.arange(8).numpy(), 4)
+    client.train_round(0, lambda samples: None)
+    predictor = build_predictor(trainer.config, FACTS, [client.upload()], list("abcd"))
+    encoder = predictor.encoders[0].encoder
+    assert torch.equal(encoder[2].weight, encoder[3].weight)
+    assert torch.equal(encoder[2].weight, client.state["weights/encoder.2.weight"])
+
+
+def test_weights_that_do_not_fit_are_refused() -> None:
+    network = build_network("small-cnn", COLOUR, 0)
+    weights = network.state_dict()
+    weights.pop("prototypes")
+    with pytest.raises(UserError, match="prototypes"):
+        network.fill(weights)

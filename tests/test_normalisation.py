@@ -3,6 +3,7 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
+from anchorfl.errors import UserError
 from anchorfl.normalisation import BatchNorm, adopt_batchnorm, averaging
 
 
@@ -39,6 +40,7 @@ def test_a_single_value_a_channel_is_finite() -> None:
     result = norm(images)
     assert torch.isfinite(result).all()
     assert torch.isfinite(torch.autograd.grad(result.sum(), images)[0]).all()
+    assert norm.running_var.tolist() == [1.0, 1.0]
 
 
 def test_averaging_gives_the_mean_over_batches_and_restores_the_momentum() -> None:
@@ -59,3 +61,13 @@ def test_a_users_layers_are_adopted_with_their_weights() -> None:
     assert isinstance(adopted, BatchNorm)
     assert (adopted.eps, adopted.momentum) == (0.1, 0.3)
     assert adopted.weight.tolist() == pytest.approx([7.0, 7.0])
+
+
+def test_a_layer_without_weights_stays_so_and_one_without_statistics_is_refused() -> None:
+    plain = adopt_batchnorm(nn.Sequential(nn.BatchNorm2d(2, affine=False)))
+    assert not list(plain.parameters())
+    images, weights = torch.randn(3, 2, 2, 2), torch.tensor([1.0, 1.0, 0.0])
+    padded = functional_call(plain, {"0.sample_weights": weights}, (images,))
+    torch.testing.assert_close(padded[:2], BatchNorm(2)(images[:2]), atol=1e-5, rtol=1e-5)
+    with pytest.raises(UserError, match="depend on its neighbours"):
+        adopt_batchnorm(nn.Sequential(nn.BatchNorm1d(2, track_running_stats=False)))

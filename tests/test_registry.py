@@ -44,7 +44,8 @@ def test_a_fusion_from_another_package_appears_by_itself(tmp_path: Path) -> None
     metadata = tmp_path / "plugin-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[anchorfl.fusion]\nnearest = plugin:Nearest\n")
+    points = "[anchorfl.fusion]\nnearest = plugin:Nearest\nbroken = no_such_module:Fusion\n"
+    (metadata / "entry_points.txt").write_text(points)
     paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
 
     def command(*words: str) -> str:
@@ -61,6 +62,7 @@ def test_a_fusion_from_another_package_appears_by_itself(tmp_path: Path) -> None
     assert "The best score that any client gives." in command("methods", "--fusions")
     words = ("fusion=nearest", "fusion.nearest.power=2", "out=run")
     assert "nearest (primary)" in command("run", "v4", "train.rounds=1", *words)
+    assert "no_such_module:Fusion cannot be loaded" in command("run", "v4", "fusion=broken")
     assert "power: 2.0" in (tmp_path / "run/config.yaml").read_text()
 
 

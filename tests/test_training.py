@@ -1,8 +1,14 @@
+from dataclasses import dataclass, replace
+
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from anchorfl.balance import ClientFacts
+from anchorfl.balance import Balance, ClientFacts
+from anchorfl.client import Client
 from anchorfl.data.dataset import ImageStore
+from anchorfl.events import as_record
+from anchorfl.tensors import Tensors
 from anchorfl.training import Batch, Trainer, clip, sgd
 from tests.conftest import make_trainer
 
@@ -85,12 +91,36 @@ def test_clip_scales_all_gradients_by_one_factor() -> None:
     assert float(clip((torch.full((3,), 1e6),), 0)) == 1.0
 
 
-def test_sgd_moves_momentum_then_weights() -> None:
-    options = make_trainer().config.train
-    weights, momentum = [torch.tensor([1.0])], [torch.tensor([2.0])]
-    sgd(weights, [torch.tensor([0.5])], momentum, torch.tensor(0.1), options)
-    assert momentum[0].item() == pytest.approx(0.9 * 2 + 0.5)
-    assert weights[0].item() == pytest.approx(1 - 0.1 * 2.3)
+def test_sgd_moves_momentum_then_weights_and_decays_the_network_alone() -> None:
+    options = make_trainer(**{"train.weight_decay": 0.1}).config.train
+    state = {"weights/w": torch.tensor([1.0]), "momentum/weights/w": torch.tensor([2.0])}
+    state |= {"balance/u": torch.tensor([1.0]), "momentum/balance/u": torch.tensor([2.0])}
+    gradient = torch.tensor([0.5])
+    sgd(state, {"weights/w": gradient, "balance/u": gradient}, torch.tensor(0.1), options)
+    assert state["momentum/weights/w"].item() == pytest.approx(0.9 * 2 + 0.5 + 0.1)
+    assert state["weights/w"].item() == pytest.approx(1 - 0.1 * 2.4)
+    assert state["balance/u"].item() == pytest.approx(1 - 0.1 * 2.3)
+
+
+def test_a_balance_may_keep_constants_and_report_what_it_likes(store: ImageStore) -> None:
+    @dataclass(frozen=True)
+    class Own(Balance):
+        def init(self, facts: ClientFacts) -> Tensors:
+            constant = facts.class_counts.sum()
+            return {"samples": constant, "log": torch.zeros((), requires_grad=True)}
+
+        def loss(
+            self, base: torch.Tensor, align: torch.Tensor, state: Tensors, anneal: torch.Tensor
+        ) -> tuple[torch.Tensor, Tensors]:
+            return base + state["log"].exp() * align, {"samples_seen": state["samples"]}
+
+    trainer = make_trainer()
+    trainer.config = replace(trainer.config, align=Own())
+    client = Client(0, trainer, store, torch.arange(12).numpy(), 4)
+    event = client.train_round(0, lambda samples: None)
+    assert as_record(event)["samples_seen"] == 12
+    assert client.state["balance/samples"].item() == 12
+    assert client.state["balance/log"].item() != 0
 
 
 def test_recomputed_statistics_are_those_of_the_images_and_leave_the_state(store: ImageStore) -> None:
@@ -103,3 +133,36 @@ def test_recomputed_statistics_are_those_of_the_images_and_leave_the_state(store
     first = trainer.network.encoder[0](normalised)  # type: ignore[index]
     torch.testing.assert_close(buffers["encoder.1.running_mean"], first.mean(dim=(0, 2, 3)))
     assert torch.equal(state["buffers/encoder.1.running_mean"], before)
+
+
+def test_training_sees_two_different_augmented_views(
+    store: ImageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = make_trainer("v4")
+    seen: list[torch.Tensor] = []
+    encode = trainer.encode
+    monkeypatch.setattr(trainer, "encode", lambda w, images: seen.append(images) or encode(w, images))
+    batch = make_batch(trainer, store)
+    trainer.step(trainer.initial_state(COUNTS), batch, torch.tensor(0.1), torch.tensor(1.0))
+    first, second = seen[0].chunk(2)
+    plain = batch.images.float() / 255
+    assert all(not torch.allclose(a, b, atol=0.02) for a, b in [(first, second), (first, plain)])
+
+
+@pytest.mark.parametrize("flip", [True, False])
+def test_data_flip_reaches_the_augmentation(flip: bool) -> None:
+    assert make_trainer("v4", **{"data.flip": flip}).augmentation.flip == (0.5 if flip else 0.0)
+
+
+def test_no_number_is_read_from_the_device_inside_an_epoch(store: ImageStore) -> None:
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            assert not any(
+                word in str(func) for word in ("_local_scalar_dense", "nonzero", "equal.default")
+            )
+            return func(*args, **(kwargs or {}))
+
+    for method in ("v4", "v7"):
+        client = Client(0, make_trainer(method), store, torch.arange(20).numpy(), 4)
+        with Watch():
+            client._train_epoch(0, {}, {}, lambda samples: None)

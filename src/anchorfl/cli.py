@@ -41,7 +41,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 data_app = typer.Typer(
-    help="Data sets and how they are shared over clients.",
+    help="Data sets and how they are shared over clients.\n\n"
+    "\b\nExamples:\n  anchorfl data list\n  anchorfl data show digits partition.alpha=0.1",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -76,7 +77,7 @@ def run(
       anchorfl run v4
       anchorfl run v4 data.name=cifar10 data.root=DIR partition.alpha=0.1 seed=1
       anchorfl run v4 fusion=feature-mean,softmax-mean,iffi,parameter-mean
-      anchorfl run presets/demo.yaml train.rounds=5
+      anchorfl run presets/v4-digits.yaml train.rounds=5
       anchorfl run runs/EARLIER/config.yaml out=runs/again
     """
     from anchorfl.config import resolve
@@ -192,6 +193,11 @@ def main() -> None:
         app()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 
 import numpy as np
 import torch
@@ -94,16 +95,21 @@ class Client:
         readings = {**{name: value / seen for name, value in sums.items()}, **last}
         values = torch.stack([value.float() for value in readings.values()]).tolist()
         read = dict(zip(readings, values, strict=True))
-        if self.trainer.anchors is None:
-            read["align_loss"] = None
+        aligned = self.trainer.anchors is not None
+        align_loss = read.pop("align_loss")
+        named = {item.name for item in fields(ClientRound)}
         return ClientRound(
             round=number,
             client=self.number,
             samples=len(self.own),
             steps=steps,
-            anneal=anneal if self.trainer.anchors is not None else None,
+            base_loss=read.pop("base_loss"),
+            align_loss=align_loss if aligned else None,
+            clip_factor=read.pop("clip_factor"),
+            anneal=anneal if aligned else None,
             seconds=time.perf_counter() - started,
-            **read,
+            readings={name: read[name] for name in read if name not in named},
+            **{name: read[name] for name in read if name in named},
         )
 
     def upload(self) -> Upload:

@@ -166,8 +166,8 @@ def read_preset(path: Path) -> dict[str, object]:
         raise UserError(f"preset {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError):
         raise UserError(f"preset {path}: is not YAML") from None
-    if not isinstance(content, dict) or "method" not in content:
-        raise UserError(f"preset {path}: must be a mapping with a 'method' key")
+    if not isinstance(content, dict) or not isinstance(content.get("method"), str):
+        raise UserError(f"preset {path}: must be a mapping whose 'method' names one")
     return flatten(content)
 
 
@@ -196,7 +196,11 @@ def resolve(method: str, settings: Mapping[str, object]) -> Config:
     sections: dict[str, Any] = {
         name: build(owner, grouped[name], name) for name, owner in SECTIONS.items()
     }
-    general = build(GeneralOptions, top, "experiment")
+    general = build(GeneralOptions, top, "")
+    if sections["partition"].file is not None and sections["partition"].kind != "file":
+        if "kind" in grouped["partition"]:
+            raise UserError(f"partition.file={sections['partition'].file}: needs partition.kind=file")
+        sections["partition"] = replace(sections["partition"], kind="file")
     if sections["partition"].seed is None:
         sections["partition"] = replace(sections["partition"], seed=general.seed)
     if sections["data"].flip is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, TextIO
 
@@ -42,7 +42,10 @@ class Evaluating:
 
 @dataclass(frozen=True)
 class ClientRound:
-    """One client's round: losses are sample-weighted means, lambda and sigma are the last step's."""
+    """One client's round: losses are sample-weighted means, lambda and sigma are the last step's.
+
+    `readings` are what a balance reports beyond the named ones; they stand beside them in the file.
+    """
 
     kind: ClassVar[str] = "client"
     round: int
@@ -59,6 +62,7 @@ class ClientRound:
     lambda_stationary: float | None = None
     sigma_sq_local: float | None = None
     sigma_sq_align: float | None = None
+    readings: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,7 @@ Listener = Callable[[Event], None]
 def as_record(event: ClientRound | RoundEvaluated | Warned) -> dict[str, Any]:
     """The object that metrics.jsonl holds: plain JSON, null where a number is not finite."""
     record = asdict(event)
+    record |= record.pop("readings", {})
     if isinstance(event, Warned):
         record["kind"] = record.pop("about")
     return {"event": event.kind, **{key: finite(value) for key, value in record.items()}}
@@ -117,18 +122,27 @@ def finite(value: Any) -> Any:
 
 
 class MetricsWriter:
-    """Appends to metrics.jsonl; a round's lines reach the disk together, when it is complete."""
+    """Appends to metrics.jsonl; a round's lines reach the disk together, when it is complete.
+
+    Of a round that a run did not finish only the warnings are kept.
+    """
 
     def __init__(self, path: Path) -> None:
         self._file: TextIO = path.open("a")
-        self._waiting: list[str] = []
+        self._waiting: list[ClientRound | RoundEvaluated | Warned] = []
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, ClientRound | RoundEvaluated | Warned):
-            self._waiting.append(json.dumps(as_record(event), allow_nan=False) + "\n")
-        if isinstance(event, RoundEvaluated | RunEnded):
-            self._file.write("".join(self._waiting))
-            self._file.flush()
-            self._waiting.clear()
-        if isinstance(event, RunEnded):
+            self._waiting.append(event)
+        if isinstance(event, RoundEvaluated):
+            self._write()
+        elif isinstance(event, RunEnded):
+            self._waiting = [each for each in self._waiting if isinstance(each, Warned)]
+            self._write()
             self._file.close()
+
+    def _write(self) -> None:
+        for event in self._waiting:
+            self._file.write(json.dumps(as_record(event), allow_nan=False) + "\n")
+        self._file.flush()
+        self._waiting.clear()

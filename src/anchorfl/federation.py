@@ -58,6 +58,8 @@ class Federation:
         partition = draw_partition(
             dataset.train.labels, config.partition, config.data.validation, dataset.name
         )
+        drawn = replace(config.partition, clients=len(partition.clients))
+        config = replace(config, partition=drawn)
         return Federation(config, dataset, partition, Task.prepare(config, dataset.facts), device)
 
     def emit(self, event: Event) -> None:

@@ -19,6 +19,7 @@ from anchorfl.errors import UserError
 from anchorfl.normalisation import BatchNorm, adopt_batchnorm
 from anchorfl.randomness import generator, seeded
 from anchorfl.registry import Registry
+from anchorfl.tensors import Tensors
 
 Shape = tuple[int, int, int]
 EncoderFactory = Callable[[Shape], nn.Module]
@@ -55,6 +56,16 @@ class Network(nn.Module):
         self.register_buffer("mean", torch.tensor(facts.mean).view(1, -1, 1, 1))
         self.register_buffer("std", torch.tensor(facts.std).view(1, -1, 1, 1))
 
+    def fill(self, weights: Tensors) -> Network:
+        """Take over all parameters and buffers; a weight under two names is needed under one."""
+        every = {name for name, _ in self.named_parameters(remove_duplicate=False)}
+        aliases = every - {name for name, _ in self.named_parameters()}
+        unfitting = (self.state_dict().keys() - aliases) ^ (weights.keys() - aliases)
+        if unfitting:
+            raise UserError(f"weights do not fit the model: {', '.join(sorted(unfitting))}")
+        self.load_state_dict(weights, strict=False)
+        return self
+
     def forward(self, images: Tensor) -> Tensor:
         features = self.encoder((images - self.mean) / self.std)
         return F.normalize(features.flatten(1).float(), dim=1)
@@ -76,8 +87,8 @@ def build_encoder(name: str, shape: Shape) -> nn.Module:
     factory = imported(name) if ":" in name else ENCODERS.get(name)
     try:
         encoder = factory(shape)
-    except TypeError as error:
-        raise UserError(f"model.name={name}: must be callable with the image shape ({error})") from None
+    except Exception as error:  # a user's own code can raise anything
+        raise UserError(f"model.name={name}: fails when called with {shape}: {told(error)}") from None
     if not isinstance(encoder, nn.Module):
         raise UserError(f"model.name={name}: gave a {type(encoder).__name__}, not an nn.Module")
     return adopt_batchnorm(encoder)
@@ -96,9 +107,14 @@ def imported(name: str) -> EncoderFactory:
         else:
             module = importlib.import_module(place)
         factory: EncoderFactory = getattr(module, attribute)
-    except (OSError, ImportError, AttributeError) as error:
-        raise UserError(f"model.name={name}: {error}") from None
+    except Exception as error:  # a user's own code can raise anything
+        raise UserError(f"model.name={name}: {told(error)}") from None
     return factory
+
+
+def told(error: Exception) -> str:
+    """An exception in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def load_encoder(encoder: nn.Module, path: Path) -> None:
@@ -119,11 +135,10 @@ def feature_dimension(encoder: nn.Module, shape: Shape, name: str) -> int:
     try:
         with torch.no_grad():
             features = encoder(torch.zeros(1, *shape))
-    except (RuntimeError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(f"model.name={name}: fails on images of shape {shape}: {reason}") from None
+    except Exception as error:  # a user's own code can raise anything
+        raise UserError(f"model.name={name}: fails on images of shape {shape}: {told(error)}") from None
     encoder.train(training)
-    if not isinstance(features, Tensor) or len(features) != 1:
+    if not isinstance(features, Tensor) or features.dim() < 2 or len(features) != 1:
         raise UserError(f"model.name={name}: must turn N images into an N x d tensor of features")
     return features.flatten(1).shape[1]
 

@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from anchorfl.errors import UserError
+
 
 class BatchNorm(nn.Module):
     """Batch normalisation over all dimensions but the second.
@@ -22,11 +24,13 @@ class BatchNorm(nn.Module):
     running_var: Tensor
     sample_weights: Tensor
 
-    def __init__(self, channels: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
+    def __init__(
+        self, channels: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True
+    ) -> None:
         super().__init__()
         self.eps, self.momentum = eps, momentum
-        self.weight = nn.Parameter(torch.ones(channels))
-        self.bias = nn.Parameter(torch.zeros(channels))
+        self.weight = nn.Parameter(torch.ones(channels)) if affine else None
+        self.bias = nn.Parameter(torch.zeros(channels)) if affine else None
         self.register_buffer("running_mean", torch.zeros(channels))
         self.register_buffer("running_var", torch.ones(channels))
         self.register_buffer("sample_weights", torch.ones(()), persistent=False)
@@ -47,7 +51,7 @@ class BatchNorm(nn.Module):
         )
 
     def _weighted(self, x: Tensor) -> Tensor:
-        """Weighted moments; where all weights are 0 the running statistics do not move."""
+        """Weighted moments; what a single value (or none) says of a channel is not kept."""
         axes = [0, *range(2, x.dim())]
         column = [1, -1] + [1] * (x.dim() - 2)
         weights = self.sample_weights.expand(len(x)).view(-1, *[1] * (x.dim() - 1))
@@ -56,12 +60,14 @@ class BatchNorm(nn.Module):
         mean = (values * weights).sum(axes) / count.clamp(min=1)
         centred = values - mean.view(column)
         variance = (centred.square() * weights).sum(axes) / count.clamp(min=1)
-        step = self.momentum * (count > 0)
+        step = self.momentum * (count > 1)
         unbiased = variance.detach() * count / (count - 1).clamp(min=1)
         self.running_mean.copy_(self.running_mean + step * (mean.detach() - self.running_mean))
         self.running_var.copy_(self.running_var + step * (unbiased - self.running_var))
-        scale = self.weight * (variance + self.eps).rsqrt()
-        return (centred * scale.view(column) + self.bias.view(column)).to(x.dtype)
+        result = centred * (variance + self.eps).rsqrt().view(column)
+        if self.weight is not None and self.bias is not None:
+            result = result * self.weight.view(column) + self.bias.view(column)
+        return result.to(x.dtype)
 
 
 def batchnorms(module: nn.Module) -> dict[str, BatchNorm]:
@@ -80,17 +86,24 @@ def averaging(module: nn.Module, number: int) -> Iterator[None]:
     for norm in norms:
         norm.train()
         norm.momentum = 1 / (number + 1)
-    yield
-    for norm, momentum in zip(norms, usual, strict=True):
-        norm.eval()
-        norm.momentum = momentum
+    try:
+        yield
+    finally:
+        for norm, momentum in zip(norms, usual, strict=True):
+            norm.eval()
+            norm.momentum = momentum
 
 
 def adopt_batchnorm(module: nn.Module) -> nn.Module:
     """Replace torch's BatchNorm layers of a user's encoder by ours, weights and settings kept."""
     for name, child in module.named_children():
         if isinstance(child, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d):
-            ours = BatchNorm(child.num_features, child.eps, child.momentum or 0.1)
+            if not child.track_running_stats:
+                raise UserError(
+                    "a BatchNorm layer without running statistics makes a prediction depend on its"
+                    " neighbours: build it with track_running_stats=True"
+                )
+            ours = BatchNorm(child.num_features, child.eps, child.momentum or 0.1, child.affine)
             ours.load_state_dict(child.state_dict(), strict=False)
             setattr(module, name, ours)
         else:

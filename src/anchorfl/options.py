@@ -85,10 +85,11 @@ def within(value: Any, item: Field[Any]) -> bool:
 def build(owner: type[T], values: Mapping[str, object], section: str) -> T:
     """An instance of a dataclass of options, every value checked against its field."""
     known = {key_of(item): item for item in fields(owner)}  # type: ignore[arg-type]
+    prefix = f"{section}." if section else ""
     checked: dict[str, object] = {}
     for key, value in values.items():
         if key not in known:
-            raise unknown_key(f"{section}.{key}", value, [f"{section}.{name}" for name in known])
+            raise unknown_key(f"{prefix}{key}", value, [f"{prefix}{name}" for name in known])
         item = known[key]
         kind, optional = field_kind(owner, item)
         if optional and value in (None, "null", "auto"):
@@ -100,7 +101,7 @@ def build(owner: type[T], values: Mapping[str, object], section: str) -> T:
         except (ValueError, yaml.YAMLError):
             accepted = False
         if not accepted:
-            raise UserError(f"{section}.{key}={value}: must be {allowed(item, kind)}")
+            raise UserError(f"{prefix}{key}={value}: must be {allowed(item, kind)}")
     return owner(**checked)
 
 

@@ -66,9 +66,7 @@ def build_predictor(
         return features
 
     def filled(weights: Tensors) -> Network:
-        network = deepcopy(skeleton)
-        network.load_state_dict(weights)
-        return network
+        return deepcopy(skeleton).fill(weights)
 
     uploads = [
         replace(upload, weights={name: value.cpu() for name, value in upload.weights.items()})

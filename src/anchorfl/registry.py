@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
 from anchorfl.errors import UserError
@@ -23,13 +23,14 @@ class Registry(Generic[T]):
     """A table from names to things of one kind.
 
     The entries of this package are registered when `module` is imported; other packages add theirs
-    through the entry point group `anchorfl.<kind>`. Both happen at the first look-up, not before.
+    through the entry point group `anchorfl.<kind>` and are imported when they are asked for.
     """
 
     def __init__(self, kind: str, module: str) -> None:
         self.kind = kind
         self._module = module
         self._entries: dict[str, T] = {}
+        self._elsewhere: dict[str, EntryPoint] = {}
         self._loaded = False
 
     def register(self, name: str) -> Callable[[T], T]:
@@ -43,18 +44,28 @@ class Registry(Generic[T]):
         if not self._loaded:
             self._loaded = True
             import_module(self._module)
-            for point in entry_points(group=f"anchorfl.{self.kind.replace(' ', '_')}"):
-                self._entries.setdefault(point.name, point.load())
+            points = entry_points(group=f"anchorfl.{self.kind.replace(' ', '_')}")
+            self._elsewhere = {point.name: point for point in points}
 
     def names(self) -> list[str]:
         self._load()
-        return list(self._entries)
+        return list({**self._entries, **self._elsewhere})
+
+    def __contains__(self, name: str) -> bool:
+        """Whether it is there and loaded."""
+        return name in self._entries
 
     def get(self, name: str) -> T:
         self._load()
+        if name not in self._entries and name in self._elsewhere:
+            try:
+                self._entries[name] = self._elsewhere[name].load()
+            except Exception as error:  # another package's code can raise anything
+                place = self._elsewhere[name].value
+                raise UserError(f"{self.kind} '{name}': {place} cannot be loaded ({error})") from None
         if name not in self._entries:
             raise UserError(
-                f"{self.kind} '{name}' is unknown{suggestion(name, self._entries)}"
-                f" (known: {', '.join(self._entries)})"
+                f"{self.kind} '{name}' is unknown{suggestion(name, self.names())}"
+                f" (known: {', '.join(self.names())})"
             )
         return self._entries[name]

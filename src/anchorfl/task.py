@@ -8,11 +8,12 @@ from torch import Tensor
 
 from anchorfl.anchors import simplex_etf
 from anchorfl.config import Config, flatten, resolve
+from anchorfl.errors import UserError
 from anchorfl.methods import METHODS
 from anchorfl.models import ImageFacts, Network, build_network
 from anchorfl.tensors import Tensors, pack, prefixed, section, unpack
 
-LOCAL_KEYS = ("device", "out", "data.root", "partition.file", "model.weights")
+LOCAL_KEYS = ("device", "out", "data.root", "partition.file", "model.weights", "train.precision")
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,7 @@ class Task:
     def network(self) -> Network:
         """The skeleton that the weights fill; every site builds it from the experiment."""
         network = build_network(str(self.config.model.name), self.facts, self.config.seed)
-        network.load_state_dict(self.weights)
-        return network
+        return network.fill(self.weights)
 
     def to_bytes(self) -> bytes:
         """What is a site's own business (its device, its paths) stays out."""
@@ -52,8 +52,11 @@ class Task:
     @staticmethod
     def from_bytes(data: bytes) -> Task:
         content, tensors = unpack("task", data)
-        settings = content["config"]
-        facts = ImageFacts.from_json(content["facts"])
+        try:
+            settings, facts = content["config"], ImageFacts.from_json(content["facts"])
+            method = settings.pop("method")
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise UserError("this task holds no experiment") from None
         anchors = tensors.get("anchors")
         weights = section(tensors, "weights")
-        return Task(resolve(settings.pop("method"), settings), facts, weights, anchors)
+        return Task(resolve(method, settings), facts, weights, anchors)

@@ -40,6 +40,8 @@ def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], Tensors]:
         tensors = load(data)
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         content = json.loads(header["__metadata__"][kind])
-    except (SafetensorError, KeyError, ValueError):
+        if not isinstance(content, dict):
+            raise ValueError
+    except (SafetensorError, KeyError, ValueError, TypeError):
         raise UserError(f"these bytes are not a valid {kind}") from None
     return content, tensors

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call
 
 from anchorfl.balance import ClientFacts
@@ -19,7 +19,6 @@ from anchorfl.normalisation import averaging, batchnorms
 from anchorfl.task import Task
 from anchorfl.tensors import Tensors, prefixed, section
 
-TRAINED = ("weights", "balance")
 LAYOUT = torch.channels_last
 
 
@@ -39,8 +38,8 @@ class Batch:
 class Trainer:
     """What the training steps of all clients share: everything a Task fixes, and no client's data.
 
-    A client's state is a flat dict: `weights/` (what learns), `buffers/` (what does not: statistics,
-    frozen parameters), `balance/`, `momentum/` for each tensor that is trained, and `steps`.
+    A client's state is a flat dict: `weights/`, `buffers/`, `balance/`, `steps`, and `momentum/` for
+    every tensor that is trained, which are those that require a gradient.
     """
 
     def __init__(self, task: Task, device: torch.device) -> None:
@@ -56,27 +55,21 @@ class Trainer:
 
     def initial_state(self, facts: ClientFacts) -> Tensors:
         """The common start, and the balance's own for this client."""
-        parameters = dict(self.network.named_parameters())
-        learning = {name for name, value in parameters.items() if value.requires_grad}
-        weights = {name: parameters[name].detach().clone() for name in parameters if name in learning}
-        balance = {name: value.to(self.device) for name, value in self.config.align.init(facts).items()}
-        trained = {**prefixed("weights", weights), **prefixed("balance", balance)}
-        momentum = {name: torch.zeros_like(value) for name, value in trained.items()}
-        rest = self.network.state_dict()
-        buffers = {name: value.clone() for name, value in rest.items() if name not in learning}
-        for value in trained.values():
-            value.requires_grad_(True)
-        steps = {"steps": torch.zeros((), dtype=torch.int64, device=self.device)}
-        return {
-            **trained,
-            **prefixed("momentum", momentum),
-            **prefixed("buffers", buffers),
-            **steps,
+        start = {
+            **prefixed("weights", dict(self.network.named_parameters())),
+            **prefixed("buffers", persistent_buffers(self.network)),
+            **prefixed("balance", self.config.align.init(facts)),
+            "steps": torch.zeros((), dtype=torch.int64),
         }
+        state = {
+            name: value.detach().to(self.device, copy=True).requires_grad_(value.requires_grad)
+            for name, value in start.items()
+        }
+        momentum = {name: torch.zeros_like(value) for name, value in trained(state).items()}
+        return {**state, **prefixed("momentum", momentum)}
 
     def encode(self, weights: Tensors, images: Tensor) -> Tensor:
         """Features of images in 0..1 under the given parameters and buffers, in working precision."""
-        images = images.contiguous(memory_format=LAYOUT)
         reduced = self.precision == "bf16"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=reduced):
             features: Tensor = functional_call(self.network, weights, (images,))
@@ -106,14 +99,13 @@ class Trainer:
         self.network.train()
         base, align = self.losses(state, batch)
         loss, readings = self.config.align.loss(base, align, section(state, "balance"), anneal)
-        trained = {name: value for name, value in state.items() if name.split("/")[0] in TRAINED}
+        parameters = trained(state)
         gradients = torch.autograd.grad(
-            loss, list(trained.values()), allow_unused=True, materialize_grads=True
+            loss, list(parameters.values()), allow_unused=True, materialize_grads=True
         )
-        momentum = [state[f"momentum/{name}"] for name in trained]
         with torch.no_grad():
             clip_factor = clip(gradients, self.config.train.clip_norm)
-            sgd(list(trained.values()), list(gradients), momentum, lr, self.config.train)
+            sgd(state, dict(zip(parameters, gradients, strict=True)), lr, self.config.train)
             state["steps"] += 1
         return {
             "base_loss": base.detach(),
@@ -144,16 +136,29 @@ def clip(gradients: tuple[Tensor, ...], largest: float) -> Tensor:
     return factor
 
 
-def sgd(
-    weights: list[Tensor],
-    gradients: list[Tensor],
-    momentum: list[Tensor],
-    lr: Tensor,
-    options: TrainOptions,
-) -> None:
-    """m <- momentum m + g + decay w;  w <- w - lr m. In place, many tensors at a time."""
-    if options.weight_decay:
-        torch._foreach_add_(gradients, weights, alpha=options.weight_decay)
+def sgd(state: Tensors, gradients: Tensors, lr: Tensor, options: TrainOptions) -> None:
+    """m <- momentum m + g + decay w;  w <- w - lr m. In place, many tensors at a time.
+
+    Decay is for the network's weights; a balance has none.
+    """
+    weights = [state[name] for name in gradients]
+    momentum = [state[f"momentum/{name}"] for name in gradients]
     torch._foreach_mul_(momentum, options.momentum)
-    torch._foreach_add_(momentum, gradients)
+    torch._foreach_add_(momentum, list(gradients.values()))
+    decayed = [name for name in gradients if name.startswith("weights/")]
+    if options.weight_decay and decayed:
+        torch._foreach_add_(
+            [state[f"momentum/{name}"] for name in decayed],
+            [state[name] for name in decayed],
+            alpha=options.weight_decay,
+        )
     torch._foreach_add_(weights, torch._foreach_mul(momentum, -lr))
+
+
+def trained(state: Tensors) -> Tensors:
+    return {name: value for name, value in state.items() if value.requires_grad}
+
+
+def persistent_buffers(module: nn.Module) -> Tensors:
+    kept = module.state_dict().keys()
+    return {name: value for name, value in module.named_buffers() if name in kept}

@@ -34,6 +34,7 @@ class Upload:
     def from_bytes(data: bytes) -> Upload:
         content, tensors = unpack("upload", data)
         weights = section(tensors, "weights")
-        if "class_counts" not in tensors or "prototypes" not in weights:
-            raise UserError("this upload holds no class counts or no prototypes")
-        return Upload(int(content["client"]), tensors["class_counts"], weights)
+        client = content.get("client")
+        if not isinstance(client, int) or "class_counts" not in tensors or "prototypes" not in weights:
+            raise UserError("this upload names no client, or holds no class counts or no prototypes")
+        return Upload(client, tensors["class_counts"], weights)

@@ -142,8 +142,20 @@ def test_a_partition_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps(content))
     with pytest.raises(UserError, match="do not match its hash"):
         load_partition(path, "set", 80)
+    path.write_text(json.dumps({**content, "public": [10**30]}))
+    with pytest.raises(UserError, match=r"is not a partition\.json"):
+        load_partition(path, "set", 80)
     path.write_text("[1, 2")
     with pytest.raises(UserError, match=r"is not a partition\.json"):
         load_partition(path, "set", 80)
     with pytest.raises(UserError, match=r"name the file with partition\.file"):
         draw_partition(labels, PartitionOptions(kind="file"), 0.0, "set")
+
+
+def test_shares_that_leave_nothing_are_told_by_their_keys() -> None:
+    labels = labels_of([20] * 4)
+    with pytest.raises(UserError, match=r"data\.validation=0\.6 and partition\.public=0\.6"):
+        draw_partition(labels, PartitionOptions(seed=0, public=0.6), 0.6, "set")
+    huge = PartitionOptions(kind="dirichlet-overlap", alpha=1e308, clients=80, seed=0)
+    with pytest.raises(UserError, match=r"partition\.alpha=1e\+308"):
+        draw_partition(labels, huge, 0.0, "set")

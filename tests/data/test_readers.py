@@ -2,6 +2,7 @@ import gzip
 import os
 import pickle
 import shutil
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -100,6 +101,10 @@ WRITERS = {
     "cifar100": (write_cifar100, "cifar-100-python/train"),
     "svhn": (write_svhn, "svhn/test_32x32.mat"),
     "mnist": (lambda root: write_idx(root / "mnist"), "mnist/t10k-images-idx3-ubyte.gz"),
+    "fashion-mnist": (
+        lambda root: write_idx(root / "fashion-mnist"),
+        "fashion-mnist/train-images-idx3-ubyte.gz",
+    ),
     "tiny-imagenet": (write_tiny_imagenet, "tiny-imagenet-200/val/images/val_0.JPEG"),
 }
 
@@ -159,6 +164,15 @@ def test_labels_and_images_must_agree(tmp_path: Path) -> None:
         load("cifar10", tmp_path)
 
 
+def test_training_and_test_images_must_be_of_one_size(tmp_path: Path) -> None:
+    write_idx(tmp_path / "mnist")
+    head = struct.pack(">4I", 0x803, 20, 14, 14)
+    file = tmp_path / "mnist/t10k-images-idx3-ubyte.gz"
+    file.write_bytes(gzip.compress(head + bytes(20 * 14 * 14)))
+    with pytest.raises(UserError, match="differ in size"):
+        load("mnist", tmp_path)
+
+
 def write_own_pictures(root: Path, mode: str = "RGB") -> None:
     for number, name in enumerate(("cats", "dogs")):
         (root / name).mkdir(parents=True)
@@ -183,6 +197,33 @@ def test_a_folder_may_bring_its_own_test_images_and_be_grey(tmp_path: Path) -> N
     data = load("folder", tmp_path)
     assert (len(data.train), len(data.test)) == (20, 20)
     assert data.facts.shape == (1, 32, 32)
+
+
+def test_sixteen_bit_pictures_keep_their_grey_levels(tmp_path: Path) -> None:
+    for name, top in (("dark", 20000), ("light", 60000)):
+        (tmp_path / name).mkdir()
+        for k in range(5):
+            levels = np.linspace(0, top, 64).astype(np.uint16).reshape(8, 8)
+            Image.fromarray(levels).save(tmp_path / name / f"{k}.png")
+    data = load("folder", tmp_path, size=8)
+    assert data.facts.shape == (1, 8, 8)
+    assert data.train.images[0].max() == 20000 // 257
+    assert data.train.images[-1].max() == 60000 // 257
+    assert len(set(data.train.images[-1].ravel())) == 64
+
+
+def test_a_photograph_is_turned_as_its_camera_says(tmp_path: Path) -> None:
+    for name in ("up", "down"):
+        (tmp_path / name).mkdir()
+        for k in range(5):
+            picture = Image.new("RGB", (8, 8))
+            picture.paste((255, 0, 0), (0, 0, 8, 4))
+            exif = picture.getexif()
+            exif[0x0112] = 3 if name == "down" else 1
+            picture.save(tmp_path / name / f"{k}.png", exif=exif)
+    data = load("folder", tmp_path, size=8)
+    down, up = data.train.images[0], data.train.images[-1]
+    assert np.array_equal(down, up[:, ::-1])
 
 
 def test_folder_mistakes_are_told(tmp_path: Path) -> None:

@@ -31,7 +31,10 @@ class Balance(ABC):
     schedule = "constant"
 
     def init(self, facts: ClientFacts) -> Tensors:
-        """The trainable tensors that the balance keeps in the client's state."""
+        """The tensors that the balance keeps in the client's state.
+
+        Those that require a gradient are trained beside the weights; the others are constants.
+        """
         return {}
 
     @abstractmethod

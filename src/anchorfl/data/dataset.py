@@ -50,6 +50,8 @@ def load_dataset(options: DataOptions) -> Dataset:
     )
     for part, split in (("training", train), ("test", test)):
         check_split(options.name, part, split, len(class_names))
+    if train.images.shape[1:] != test.images.shape[1:]:
+        raise UserError(f"{options.name}: training and test images differ in size; a file is corrupt")
     channels, height, width = train.images.shape[1:]
     facts = ImageFacts(
         (channels, height, width), len(class_names), spec.mean[:channels], spec.std[:channels]

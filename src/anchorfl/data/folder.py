@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from anchorfl.config import DataOptions
 from anchorfl.data.dataset import Split
@@ -14,6 +14,9 @@ from anchorfl.errors import UserError
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"}
 Picture = tuple[Path, int]
+SIXTEEN_BIT = {"I", "I;16", "I;16B", "I;16L", "I;16N"}
+GREY = SIXTEEN_BIT | {"1", "L"}
+UNREADABLE = (OSError, UnidentifiedImageError, SyntaxError, ValueError, Image.DecompressionBombError)
 
 
 def read_pictures(pictures: Sequence[Picture], size: int, channels: int) -> Split:
@@ -22,11 +25,12 @@ def read_pictures(pictures: Sequence[Picture], size: int, channels: int) -> Spli
     for row, (path, _) in enumerate(pictures):
         try:
             with Image.open(path) as opened:
-                picture = opened.convert("RGB" if channels == 3 else "L")
-                if picture.size != (size, size):
-                    picture = picture.resize((size, size), Image.Resampling.BILINEAR)
-                images[row] = np.asarray(picture).reshape(size, size, channels).transpose(2, 0, 1)
-        except (OSError, UnidentifiedImageError, SyntaxError, Image.DecompressionBombError):
+                picture = eight_bit(ImageOps.exif_transpose(opened))
+            picture = picture.convert("RGB" if channels == 3 else "L")
+            if picture.size != (size, size):
+                picture = picture.resize((size, size), Image.Resampling.BILINEAR)
+            images[row] = np.asarray(picture).reshape(size, size, channels).transpose(2, 0, 1)
+        except UNREADABLE:
             raise UserError(f"{path}: truncated, corrupt or not a picture") from None
     return Split(images, np.array([label for _, label in pictures], np.int64))
 
@@ -46,7 +50,8 @@ def read_folder(root: Path, options: DataOptions) -> tuple[Split, Split, list[st
         everything = listed(root, classes)
         by_class = [[item for item in everything if item[1] == k] for k in range(len(classes))]
         test = [item for group in by_class for item in group[4::5]]
-        train = [item for item in everything if item not in set(test)]
+        kept = set(test)
+        train = [item for item in everything if item not in kept]
     if len(classes) < 2 or not train or not test:
         raise UserError(
             f"{root}: {len(classes)} class folders, {len(train)} training and {len(test)} test"
@@ -78,6 +83,14 @@ def listed(root: Path, classes: list[str]) -> list[Picture]:
 def is_grey(path: Path) -> bool:
     try:
         with Image.open(path) as picture:
-            return picture.mode in ("1", "L", "I;16")
-    except (OSError, UnidentifiedImageError):
+            return picture.mode in GREY
+    except UNREADABLE:
         return False
+
+
+def eight_bit(picture: Image.Image) -> Image.Image:
+    """16-bit grey levels brought to 8 bits; Pillow's own conversion would clip them."""
+    if picture.mode not in SIXTEEN_BIT:
+        return picture
+    levels = np.asarray(picture, np.int64) // 257
+    return Image.fromarray(levels.clip(0, 255).astype(np.uint8))

@@ -57,20 +57,22 @@ def load_partition(path: Path, dataset: str, samples: int) -> Partition:
     """A saved partition.json, refused where it does not fit the data."""
     try:
         content = json.loads(path.read_text())
-        parts = [np.array(content[key], np.int64) for key in ("public", "validation")]
-        clients = [np.array(own, np.int64).reshape(-1) for own in content["clients"]]
+        public, validation, *clients = (
+            np.array(own, np.int64).reshape(-1)
+            for own in (content["public"], content["validation"], *content["clients"])
+        )
         stored = (content["dataset"], content["samples"], content["hash"])
     except OSError as error:
         raise UserError(f"partition.file={path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         raise UserError(f"partition.file={path}: is not a partition.json") from None
     if stored[:2] != (dataset, samples):
         raise UserError(
             f"partition.file={path}: was drawn on {stored[0]} with {stored[1]} training samples,"
             f" not on {dataset} with {samples}"
         )
-    partition = Partition(clients, *parts)
-    everything = np.concatenate([*parts, *clients])
+    partition = Partition(clients, public, validation)
+    everything = np.concatenate([public, validation, *clients])
     if partition.hash != stored[2] or np.any((everything < 0) | (everything >= samples)):
         raise UserError(f"partition.file={path}: its indices do not match its hash")
     return partition
@@ -83,11 +85,22 @@ def draw_partition(
     if options.kind == "file":
         if options.file is None:
             raise UserError("partition.kind=file: name the file with partition.file=PATH")
-        return load_partition(Path(options.file), dataset, len(labels))
+        loaded = load_partition(Path(options.file), dataset, len(labels))
+        if validation and len(loaded.validation) != round(validation * len(labels)):
+            raise UserError(
+                f"data.validation={validation:g}: partition.file={options.file} decides that,"
+                f" and it holds out {len(loaded.validation)} samples"
+            )
+        return loaded
     assert options.seed is not None
     generator = numpy_generator(options.seed, "partition")
     order = generator.permutation(len(labels))
     held, public = round(validation * len(labels)), round(options.public * len(labels))
+    if held + public >= len(labels):
+        raise UserError(
+            f"data.validation={validation:g} and partition.public={options.public:g}:"
+            " must leave some training samples to share"
+        )
     rest = np.sort(order[held + public :])
     if options.clients > len(rest):
         raise UserError(
@@ -96,6 +109,8 @@ def draw_partition(
         )
     groups = [rest[labels[rest] == label] for label in np.unique(labels)]
     clients = DRAWS[options.kind](groups, options, generator)
+    if not any(map(len, clients)):
+        raise UserError(f"partition.alpha={options.alpha:g}: leaves every client without a sample")
     return Partition(
         [np.sort(own) for own in clients],
         np.sort(order[held : held + public]),

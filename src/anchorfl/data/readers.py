@@ -72,7 +72,7 @@ def text_list(path: Path, key: str) -> list[str]:
     names = read_pickled_arrays(path).get(key)
     if not isinstance(names, list):
         raise UserError(f"{path}: corrupt, no '{key}'")
-    return [name.decode() if isinstance(name, bytes) else str(name) for name in names]
+    return [name.decode("latin1") if isinstance(name, bytes) else str(name) for name in names]
 
 
 def read_cifar10(root: Path, options: DataOptions) -> Splits:
@@ -124,13 +124,14 @@ def read_idx(path: Path, dimensions: int) -> Bytes:
     return np.frombuffer(content, np.uint8, offset=offset).reshape(sizes).copy()
 
 
-def idx_split(name: str, root: Path, prefix: str) -> Split:
-    def located(kind: str) -> Path:
-        stem = f"{prefix}-{kind}-ubyte"
-        return find(name, root, f"{stem}.gz", (stem, stem.replace("-idx", ".idx")))
+def find_idx(name: str, root: Path, part: str) -> Path:
+    stem = f"{part}-ubyte"
+    return find(name, root, f"{stem}.gz", (stem, stem.replace("-idx", ".idx")))
 
-    images = read_idx(located("images-idx3"), 3)[:, None]
-    labels: Labels = read_idx(located("labels-idx1"), 1).astype(np.int64)
+
+def idx_split(name: str, root: Path, prefix: str) -> Split:
+    images = read_idx(find_idx(name, root, f"{prefix}-images-idx3"), 3)[:, None]
+    labels: Labels = read_idx(find_idx(name, root, f"{prefix}-labels-idx1"), 1).astype(np.int64)
     return Split(images, labels)
 
 
@@ -139,14 +140,15 @@ def read_mnist(root: Path, options: DataOptions) -> Splits:
 
 
 def read_fashion_mnist(root: Path, options: DataOptions) -> Splits:
-    """From root, or from where Debian's package puts the official files."""
+    """From root or, where it has no such files, from where Debian's package puts them."""
     try:
-        train = idx_split("fashion-mnist", root, "train")
-        return train, idx_split("fashion-mnist", root, "t10k"), FASHION
+        find_idx("fashion-mnist", root, "train-images-idx3")
     except UserError:
-        if root == SYSTEM_FASHION or not SYSTEM_FASHION.is_dir():
+        if not SYSTEM_FASHION.is_dir():
             raise
-        return read_fashion_mnist(SYSTEM_FASHION, options)
+        root = SYSTEM_FASHION
+    train, test = (idx_split("fashion-mnist", root, prefix) for prefix in ("train", "t10k"))
+    return train, test, FASHION
 
 
 def read_tiny_imagenet(root: Path, options: DataOptions) -> Splits:
@@ -155,7 +157,7 @@ def read_tiny_imagenet(root: Path, options: DataOptions) -> Splits:
     for file in ("wnids.txt", "val/val_annotations.txt"):
         if not (folder / file).is_file():
             raise missing("tiny-imagenet", folder / file)
-    classes = sorted((folder / "wnids.txt").read_text().split())
+    classes = sorted((folder / "wnids.txt").read_text("latin1").split())
     number = {wnid: label for label, wnid in enumerate(classes)}
     train = [
         (path, number[wnid])
@@ -167,7 +169,7 @@ def read_tiny_imagenet(root: Path, options: DataOptions) -> Splits:
     try:
         rows = [
             line.split("\t")[:2]
-            for line in (folder / "val/val_annotations.txt").read_text().splitlines()
+            for line in (folder / "val/val_annotations.txt").read_text("latin1").splitlines()
         ]
         validation = [(folder / "val/images" / file, number[wnid]) for file, wnid in rows]
     except (ValueError, KeyError):

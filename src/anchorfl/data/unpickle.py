@@ -52,7 +52,10 @@ def read_pickled_arrays(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             content = ArraysOnly(file).load()
-        return {key.decode() if isinstance(key, bytes) else str(key): content[key] for key in content}
+        return {
+            key.decode("latin1") if isinstance(key, bytes) else str(key): content[key]
+            for key in content
+        }
     except pickle.UnpicklingError as error:
         raise UserError(f"{path}: refused, not an official file ({error})") from None
     except OSError as error:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
@@ -15,24 +16,38 @@ from anchorfl.data.catalog import DATASETS
 from anchorfl.data.dataset import load_dataset
 from anchorfl.data.fetch import fetch
 from anchorfl.data.partition import draw_partition
+from anchorfl.errors import UserError
 from anchorfl.fusion import FUSIONS
 from anchorfl.methods import METHODS
 from anchorfl.options import describe
+from anchorfl.registry import Registry
 from anchorfl.report.console import say
 from anchorfl.report.plots import draw_partition_figure
 from anchorfl.report.tables import listing, partition_table
+
+T = TypeVar("T")
 
 
 def first_line(thing: type) -> str:
     return (inspect.getdoc(thing) or "").splitlines()[0]
 
 
+def told(registry: Registry[T], tell: Callable[[T], str]) -> list[tuple[str, str]]:
+    """Every name with a line; another package's entry that is broken says so and stops nobody."""
+    rows = []
+    for name in registry.names():
+        try:
+            rows.append((name, tell(registry.get(name))))
+        except UserError as error:
+            rows.append((name, str(error)))
+    return rows
+
+
 def show_methods(console: Console, name: str | None, fusions: bool) -> None:
     if fusions:
         show_fusions(console)
     elif name is None:
-        rows = [(each, METHODS.get(each).summary) for each in METHODS.names()]
-        console.print(listing(rows))
+        console.print(listing(told(METHODS, lambda method: method.summary)))
     else:
         show_method(console, name)
 
@@ -55,16 +70,18 @@ def show_method(console: Console, name: str) -> None:
 
 def show_fusions(console: Console) -> None:
     rows = []
-    for name in FUSIONS.names():
-        rows.append((name, first_line(FUSIONS.get(name))))
-        for key, default, text in describe(FUSIONS.get(name)):
-            rows.append((f"  fusion.{name}.{key}={default}", text))
+    for name, line in told(FUSIONS, first_line):
+        rows.append((name, line))
+        if name in FUSIONS:
+            rows += [
+                (f"  fusion.{name}.{key}={default}", text)
+                for key, default, text in describe(FUSIONS.get(name))
+            ]
     console.print(listing(rows))
 
 
 def show_datasets(console: Console) -> None:
-    rows = [(name, DATASETS.get(name).summary) for name in DATASETS.names()]
-    console.print(listing(rows))
+    console.print(listing(told(DATASETS, lambda spec: spec.summary)))
 
 
 def fetch_with_progress(console: Console, name: str, root: Path) -> None:

@@ -13,11 +13,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from anchorfl.errors import UserError
 from anchorfl.experiment import Result
 from anchorfl.report.tables import best_client
 from anchorfl.runfolder import RunFolder
 
 BEST_CLIENT = "best single client"
+FORMATS = (".png", ".pdf", ".svg")
 INK = "#222222"
 COLOURS = ["#0b6e99", "#d9730d", "#0f7b6c", "#ad1a72", "#6940a5", "#64473a"]
 
@@ -31,6 +33,8 @@ def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def save(figure: Figure, path: Path) -> Path:
+    if path.suffix not in FORMATS:
+        raise UserError(f"{path}: a picture's name must end in {', '.join(FORMATS)}")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
     return path
