@@ -24,7 +24,8 @@ def test_figures_agree_with_scikit_learn() -> None:
 def test_one_pass_runs_each_encoder_once_and_agrees_with_the_predictors(
     store: ImageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainer = make_trainer("v4", fusion=NAMES)
+    apart = {"train.lr": 0.5, "train.clip_norm": 0, "train.local_epochs": 5}
+    trainer = make_trainer("v4", fusion=NAMES, **apart)
     owns = [torch.arange(0, 10).numpy(), torch.arange(10, 24).numpy()]
     clients = [Client(k, trainer, store, own, 4) for k, own in enumerate(owns)]
     for client in clients:
