@@ -2,6 +2,9 @@
 
 import json
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -154,7 +157,7 @@ def test_the_help_of_run_names_every_key(tmp_path: Path) -> None:
         (["run", "v4", "partition.kind=file"], "partition.file=PATH"),
         (["run", "v4", "device=cuda:99"], "device=cuda:99"),
         (["run", "v4", "device=toaster"], "device=toaster: must be auto"),
-        (["run", "v4", "model.name=none.py:X"], "model.name=none.py:X"),
+        (["run", "v4", "model.name=none.py:X"], "none.py:X: FileNotFoundError"),
         (["run", "v4", "data.name=svhn"], "anchorfl data fetch svhn"),
         (["run", "none.yaml"], "No such file"),
         (["methods", "v99"], "method 'v99' is unknown"),
@@ -186,15 +189,42 @@ def test_cuda_without_a_gpu_is_one_line(tmp_path: Path) -> None:
         assert "no usable GPU" in done.stderr
 
 
+def test_a_stopped_run_says_so_and_keeps_whole_rounds(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "anchorfl", "run", "v4", "train.rounds=5000", "out=run"]
+    process = subprocess.Popen(
+        words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "round 1 " in line:
+            break
+    process.send_signal(signal.SIGTERM)
+    _, error = process.communicate(timeout=60)
+    assert (process.returncode, error.count("\n")) == (130, 1)
+    assert error.startswith("stopped")
+    assert json.loads((tmp_path / "run/summary.json").read_text())["status"] == "stopped"
+    lines = (tmp_path / "run/metrics.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1])["event"] == "round"
+
+
+def test_a_run_folder_is_not_a_method_but_its_config_is_named(tmp_path: Path) -> None:
+    assert command("run", "v4", "train.rounds=1", "out=run", cwd=tmp_path).returncode == 0
+    done = command("run", "run", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "run run/config.yaml" in done.stderr
+
+
 def test_corrupt_data_and_a_taken_folder_are_one_line(tmp_path: Path) -> None:
     write_svhn(tmp_path / "data")
     file = tmp_path / "data/svhn/train_32x32.mat"
     file.write_bytes(file.read_bytes()[:1000])
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "config.yaml").write_text("")
+    (tmp_path / "file").write_text("")
     for words, message in [
         (("data.name=svhn",), "train_32x32.mat: truncated or corrupt"),
         (("out=taken",), "out=taken: holds another run"),
+        (("out=file",), "out=file: is a file"),
     ]:
         done = command("run", "v4", *words, cwd=tmp_path)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)

@@ -41,6 +41,8 @@ def test_words_become_typed_values() -> None:
     assert config.train.lr == 1e-3
     assert config.train.reset_optimizer is True
     assert config.partition.clients == 3
+    assert resolve("v4", {"seed": "010"}).seed == 10
+    assert resolve("v4", {"model.name": "own.py:x"}).model.name == f"{Path.cwd()}/own.py:x"
     assert list(config.fusion) == ["softmax-mean", "iffi"]
     assert config.fusion["softmax-mean"] == SoftmaxMean(temperature=2.0)
 
@@ -75,7 +77,8 @@ def test_nested_settings_are_flattened() -> None:
         ({"train.round": "3"}, r"train\.round=3: unknown key; did you mean train\.rounds\?"),
         ({"trian.rounds": "3"}, r"trian\.rounds=3: unknown key; did you mean train\.rounds\?"),
         ({"sed": "3"}, r"sed=3: unknown key; did you mean seed\?"),
-        ({"align.lambda": "3"}, r"align\.lambda=3: unknown key"),
+        ({"align.lambda": "3"}, r"align\.lambda=3: method v4 has no alignment"),
+        ({"data": "digits"}, r"data=digits: data is a section; say data\.KEY=VALUE"),
         ({"partition.alpha": "-1"}, r"partition\.alpha=-1: must be a number above 0"),
         ({"partition.alpha": "nan"}, r"partition\.alpha=nan: must be a number above 0"),
         ({"partition.clients": "0"}, r"partition\.clients=0: must be a whole number of at least 1"),

@@ -1,4 +1,5 @@
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,12 @@ import pytest
 import torch
 
 from anchorfl import Experiment, Result, load_run
+from anchorfl.config import DataOptions
+from anchorfl.data.dataset import load_dataset
 from anchorfl.data.partition import Partition
 from anchorfl.errors import UserError
 from anchorfl.federation import Federation
+from anchorfl.runfolder import new_folder
 
 FUSIONS = "feature-mean,softmax-mean,iffi,parameter-mean"
 
@@ -67,10 +71,11 @@ def test_a_loaded_run_predicts_what_the_run_reported(tmp_path: Path) -> None:
 
 def test_an_empty_client_is_skipped_and_named(tmp_path: Path) -> None:
     samples = np.arange(1442)
+    labels = load_dataset(DataOptions()).train.labels
     partition = Partition(
         [samples[:0], samples[:1], samples[1:700]], np.array([], np.int64), np.array([], np.int64)
     )
-    partition.save(tmp_path / "partition.json", "digits", 1442)
+    partition.save(tmp_path / "partition.json", "digits", labels)
     place = {"kind": "file", "file": str(tmp_path / "partition.json")}
     result = tiny(tmp_path / "run", partition=place, fusion=FUSIONS)
     assert result.summary["warnings"] == ["client 0 holds no sample: it is skipped and has weight 0"]
@@ -119,6 +124,40 @@ def test_a_run_that_breaks_says_so_in_its_folder(tmp_path: Path) -> None:
         experiment.run(break_off)
     summary = json.loads((tmp_path / "run/summary.json").read_text())
     assert (summary["status"], summary["rounds"]) == ("failed", 1)
+    assert summary["balanced_accuracy"] is None
+    with pytest.raises(UserError, match="did not finish"):
+        _ = load_run(tmp_path / "run").predictor
+
+
+def test_a_damaged_run_folder_is_told(tmp_path: Path) -> None:
+    folder = tiny(tmp_path / "run", train={"rounds": 1}).folder
+    (folder / "uploads/client-001.safetensors").unlink()
+    with pytest.raises(UserError, match=r"client-001\.safetensors: missing"):
+        _ = load_run(folder).predictor
+    (folder / "metrics.jsonl").write_text('{"event": ')
+    with pytest.raises(UserError, match=r"metrics\.jsonl: missing or corrupt"):
+        load_run(folder)
+    (folder / "summary.json").write_text("[]")
+    with pytest.raises(UserError, match="holds no run that ended"):
+        load_run(folder)
+
+
+def test_python_values_are_as_good_as_words(tmp_path: Path) -> None:
+    experiment = Experiment(
+        train={"lr": np.float32(0.5), "rounds": np.int64(2)},
+        out=tmp_path / "run",
+        fusion=["softmax-mean", "iffi"],
+    )
+    config = experiment.config
+    assert (config.train.lr, config.train.rounds) == (0.5, 2)
+    assert config.general.out == str(tmp_path / "run")
+    assert list(config.fusion) == ["softmax-mean", "iffi"]
+
+
+def test_runs_started_together_never_share_a_folder(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        folders = list(pool.map(lambda _: new_folder(tmp_path / "runs", "same"), range(64)))
+    assert len(set(folders)) == 64
 
 
 def test_a_divergent_run_warns_and_writes_no_nan(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from anchorfl.data.dataset import ImageStore
 from anchorfl.errors import UserError
 from anchorfl.models import ImageFacts, build_encoder, build_network
 from anchorfl.predictor import build_predictor
+from anchorfl.upload import Upload
 from tests.conftest import FACTS, make_trainer
 
 COLOUR = ImageFacts((3, 32, 32), 10, (0.5,) * 3, (0.25,) * 3)
@@ -28,6 +29,12 @@ def nothing(shape):
 
 def broken(shape):
     raise KeyError("oh")
+
+def mixing(shape):
+    class Mixing(nn.Module):
+        def forward(self, images):
+            return images.flatten(1).mean(0, keepdim=True)
+    return Mixing()
 
 class Lonely(nn.Module):
     def __init__(self, shape):
@@ -83,6 +90,21 @@ def test_an_encoder_of_ones_own_by_path_and_saved_weights(tmp_path: Path) -> Non
     assert torch.equal(network.encoder.layer.weight, saved["layer.weight"])  # type: ignore[union-attr]
 
 
+def test_saved_weights_may_come_from_torch_batchnorm_or_an_upload(tmp_path: Path) -> None:
+    pretrained = torch.nn.BatchNorm2d(32).state_dict()
+    network = build_network("small-cnn", COLOUR, 1)
+    plain = {
+        **network.encoder.state_dict(),
+        **{f"1.{name}": value for name, value in pretrained.items()},
+    }
+    save_file(plain, tmp_path / "torch.safetensors")
+    build_network("small-cnn", COLOUR, 0, weights=str(tmp_path / "torch.safetensors"))
+    upload = Upload(0, torch.ones(10), network.state_dict())
+    (tmp_path / "client.safetensors").write_bytes(upload.to_bytes())
+    again = build_network("small-cnn", COLOUR, 0, weights=str(tmp_path / "client.safetensors"))
+    assert torch.equal(again.encoder[0].weight, network.encoder[0].weight)
+
+
 def test_mistakes_with_models_are_named(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(OWN)
     (tmp_path / "syntax.py").write_text("def (")
@@ -95,6 +117,7 @@ def test_mistakes_with_models_are_named(tmp_path: Path) -> None:
         (f"{tmp_path}/own.py:nothing", "not an nn.Module"),
         (f"{tmp_path}/own.py:broken", "KeyError: 'oh'"),
         (f"{tmp_path}/own.py:Lonely", "N x d tensor"),
+        (f"{tmp_path}/own.py:mixing", "N x d tensor"),
         (f"{tmp_path}/syntax.py:X", "SyntaxError"),
         (":Foo", "model.name=:Foo"),
         ("no.such.module:X", "ModuleNotFoundError"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -50,6 +53,17 @@ app.add_typer(data_app, name="data")
 Settings = Annotated[list[str] | None, typer.Argument(metavar=WORDS, show_default=False)]
 
 
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Ctrl-C, or a cluster's end of time, ends in one line; the run's summary says `stopped`."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("stopped: the run's folder holds the rounds that were finished", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
 def show_version(wanted: bool) -> None:
     if wanted:
         print(f"anchorfl {__version__}")
@@ -83,11 +97,13 @@ def run(
     from anchorfl.config import resolve
 
     words = parse_words(settings or [])
-    if what.endswith((".yaml", ".yml")):
+    if what.lower().endswith((".yaml", ".yml")):
         preset = read_preset(Path(what))
         method = str(preset.pop("method"))
         preset.pop("out", None)
         words = {**preset, **words}
+    elif (Path(what) / "config.yaml").is_file():
+        raise UserError(f"{what}: is a run's folder; to repeat it, run {what}/config.yaml")
     else:
         method = what
     config = resolve(method, words)
@@ -95,7 +111,8 @@ def run(
     from anchorfl.report.console import make_console
     from anchorfl.report.finish import run_and_report
 
-    run_and_report(config, make_console())
+    with stoppable():
+        run_and_report(config, make_console())
 
 
 @app.command()
@@ -111,7 +128,8 @@ def demo(
     from anchorfl.demo import run_demo
     from anchorfl.report.console import make_console
 
-    run_demo(make_console(), rounds)
+    with stoppable():
+        run_demo(make_console(), rounds)
 
 
 @app.command()
@@ -183,7 +201,9 @@ def data_show(
     from anchorfl.report import catalogue
     from anchorfl.report.console import make_console
 
-    words = {**parse_words(settings or []), "data.name": name}
+    if "=" in name:
+        settings, name = [name, *(settings or [])], "digits"
+    words = {"data.name": name, **parse_words(settings or [])}
     catalogue.show_partition(make_console(), words, figure or Path(f"partition-{name}.png"), save)
 
 
@@ -199,9 +219,6 @@ def main() -> None:
             raise
         print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        sys.exit(130)
 
 
 if __name__ == "__main__":

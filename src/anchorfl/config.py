@@ -26,7 +26,9 @@ class DataOptions:
     validation: float = option(
         0.0, "share of the training data held out to choose settings on", at_least=0, below=1
     )
-    size: int = option(32, "side in pixels that a folder's images are resized to", at_least=4)
+    size: int = option(
+        32, "side in pixels that a folder's images are resized to", at_least=4, below=2049
+    )
 
 
 @dataclass(frozen=True)
@@ -187,8 +189,13 @@ def resolve(method: str, settings: Mapping[str, object]) -> Config:
             grouped[section][name] = value
         elif dot:
             raise unknown_key(key, value, all_keys(method))
+        elif key in (*SECTIONS, "align"):
+            raise UserError(f"{key}={value}: {key} is a section; say {key}.KEY=VALUE")
         else:
             top[key] = value
+    if method_entry.balance == "none" and grouped["align"]:
+        name, value = next(iter(grouped["align"].items()))
+        raise UserError(f"align.{name}={value}: method {method} has no alignment")
     fusion = top.pop("fusion", "feature-mean")
     for key, value in top.items():
         if key not in {item.name for item in fields(GeneralOptions)}:
@@ -205,6 +212,10 @@ def resolve(method: str, settings: Mapping[str, object]) -> Config:
         sections["partition"] = replace(sections["partition"], seed=general.seed)
     if sections["data"].flip is None:
         sections["data"] = replace(sections["data"], flip=dataset.flip)
+    place, colon, attribute = str(sections["model"].name).rpartition(":")
+    if colon and place.endswith(".py"):
+        absolute = f"{Path(place).expanduser().absolute()}:{attribute}"
+        sections["model"] = replace(sections["model"], name=absolute)
     if sections["model"].name is None:
         pixels = dataset.size or sections["data"].size
         name = "small-cnn" if pixels <= 28 else "resnet18"
@@ -222,7 +233,8 @@ def resolve_fusions(names: object, options: Mapping[str, object]) -> dict[str, F
     """`fusion=a,b` and `fusion.a.q=0.5` -> one object each, the first the primary."""
     from anchorfl.fusion import FUSIONS
 
-    listed = [name.strip() for name in str(names).split(",") if name.strip()]
+    words = names if isinstance(names, list | tuple) else str(names).split(",")
+    listed = [str(name).strip() for name in words if str(name).strip()]
     chosen = {name: FUSIONS.get(name) for name in dict.fromkeys(listed)}
     if not chosen:
         raise UserError(f"fusion={names}: name at least one of {', '.join(FUSIONS.names())}")

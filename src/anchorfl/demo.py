@@ -16,14 +16,14 @@ from anchorfl.report.plots import (
 )
 from anchorfl.report.progress import show_progress
 from anchorfl.report.tables import best_client, plain_table
-from anchorfl.runfolder import free_path
+from anchorfl.runfolder import new_folder
 
 SEEDS = (1, 2, 3)
 FUSIONS = "feature-mean,softmax-mean,iffi,parameter-mean"
 
 
 def run_demo(console: Console, rounds: int) -> None:
-    folder = free_path(Path("runs"), "demo")
+    folder = new_folder(Path("runs"), "demo")
     results = []
     for seed in SEEDS:
         settings = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -39,7 +39,7 @@ class Result:
     folder: Path
     config: Config
     summary: dict[str, Any]
-    metrics: list[dict[str, Any]]
+    metrics: list[dict[str, Any]] = field(repr=False)
 
     @property
     def accuracy(self) -> dict[str, float]:
@@ -64,7 +64,7 @@ class Result:
     def predictor(self) -> Predictor:
         """The primary fusion as a torch module: floats in 0..1 in, scores out."""
         images = ImageFacts.from_json(self.summary["images"])
-        uploads = RunFolder(self.folder).read_uploads()
+        uploads = RunFolder(self.folder).read_uploads(self.summary["upload_bytes"])
         return build_predictor(self.config, images, uploads, self.summary["class_names"])
 
 
@@ -80,8 +80,8 @@ def run_config(config: Config, listeners: tuple[Listener, ...] = ()) -> Result:
     federation = Federation.prepare(config)
     folder = RunFolder.create(config)
     folder.write_config(federation.config.replace_general(out=str(folder.path)))
-    samples = len(federation.dataset.train)
-    federation.partition.save(folder.partition, federation.dataset.name, samples)
+    labels = federation.dataset.train.labels
+    federation.partition.save(folder.partition, federation.dataset.name, labels)
     ledger = Ledger(federation)
     federation.listeners = [MetricsWriter(folder.metrics), ledger, *listeners]
     status, outcome = "failed", None
@@ -135,8 +135,8 @@ class Ledger:
                 for name in (last.accuracy if last else {})
             },
             "validation_accuracy": last.validation_accuracy if last else None,
-            "balanced_accuracy": {name: balanced_accuracy(fused[name]) for name in fused},
-            "macro_f1": {name: macro_f1(fused[name]) for name in fused},
+            "balanced_accuracy": {name: balanced_accuracy(fused[name]) for name in fused} or None,
+            "macro_f1": {name: macro_f1(fused[name]) for name in fused} or None,
             "local_accuracy": last.local_accuracy if last else None,
             "seconds": time.perf_counter() - self.started,
             "train_seconds": train_seconds,

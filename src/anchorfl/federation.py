@@ -58,8 +58,12 @@ class Federation:
         partition = draw_partition(
             dataset.train.labels, config.partition, config.data.validation, dataset.name
         )
-        drawn = replace(config.partition, clients=len(partition.clients))
-        config = replace(config, partition=drawn)
+        if config.partition.kind == "file":
+            total = len(dataset.train)
+            data = replace(config.data, validation=len(partition.validation) / total)
+            public, clients = len(partition.public) / total, len(partition.clients)
+            drawn = replace(config.partition, clients=clients, public=public)
+            config = replace(config, data=data, partition=drawn)
         return Federation(config, dataset, partition, Task.prepare(config, dataset.facts), device)
 
     def emit(self, event: Event) -> None:

@@ -19,7 +19,7 @@ from anchorfl.errors import UserError
 from anchorfl.normalisation import BatchNorm, adopt_batchnorm
 from anchorfl.randomness import generator, seeded
 from anchorfl.registry import Registry
-from anchorfl.tensors import Tensors
+from anchorfl.tensors import Tensors, section
 
 Shape = tuple[int, int, int]
 EncoderFactory = Callable[[Shape], nn.Module]
@@ -118,9 +118,15 @@ def told(error: Exception) -> str:
 
 
 def load_encoder(encoder: nn.Module, path: Path) -> None:
-    """Start from saved encoder weights; names and shapes must fit exactly."""
+    """Start from saved encoder weights, or those in a run's upload; names and shapes must fit."""
     try:
-        encoder.load_state_dict(load_file(path))
+        saved = load_file(path)
+        uploaded = section(saved, "weights")
+        if uploaded:
+            own = {name for name in uploaded if name.startswith("encoder.")}
+            saved = {name.removeprefix("encoder."): uploaded[name] for name in own}
+        counters = {name for name in saved if name.endswith("num_batches_tracked")}
+        encoder.load_state_dict({name: saved[name] for name in saved if name not in counters})
     except (OSError, SafetensorError) as error:
         raise UserError(f"model.weights={path}: cannot be read as safetensors ({error})") from None
     except RuntimeError as error:
@@ -129,16 +135,21 @@ def load_encoder(encoder: nn.Module, path: Path) -> None:
 
 
 def feature_dimension(encoder: nn.Module, shape: Shape, name: str) -> int:
-    """Found by encoding one blank image."""
+    """Found by encoding two blank images."""
     training = encoder.training
     encoder.eval()
     try:
         with torch.no_grad():
-            features = encoder(torch.zeros(1, *shape))
+            features = encoder(torch.zeros(2, *shape))
     except Exception as error:  # a user's own code can raise anything
         raise UserError(f"model.name={name}: fails on images of shape {shape}: {told(error)}") from None
     encoder.train(training)
-    if not isinstance(features, Tensor) or features.dim() < 2 or len(features) != 1:
+    if (
+        not isinstance(features, Tensor)
+        or features.dim() < 2
+        or len(features) != 2
+        or not features.numel()
+    ):
         raise UserError(f"model.name={name}: must turn N images into an N x d tensor of features")
     return features.flatten(1).shape[1]
 

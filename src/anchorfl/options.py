@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, field, fields
+from os import PathLike, fspath
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -60,6 +61,12 @@ def field_kind(owner: type, item: Field[Any]) -> tuple[type, bool]:
 
 def convert(value: object, kind: type) -> object:
     """The value as the given type; ValueError where it is not one."""
+    if isinstance(value, PathLike):
+        value = fspath(value)
+    if hasattr(value, "item"):  # a number of numpy or torch
+        value = value.item()
+    if kind is int and isinstance(value, str):
+        return int(value)
     if kind is str and isinstance(value, str | int | float) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, str):

@@ -49,6 +49,7 @@ class Predictor(nn.Module):
                 f"expected floats in 0..1 of shape N x {' x '.join(map(str, self.shape))},"
                 f" got {images.dtype} of shape {' x '.join(map(str, images.shape))}"
             )
+        images = images.float()
         features = torch.stack([encoder(images) for encoder in self.encoders])
         scores: Tensor = self.head(features)
         return scores

@@ -36,16 +36,14 @@ class RunFolder:
     @staticmethod
     def create(config: Config) -> RunFolder:
         """A new folder; one that holds anything already is refused, not overwritten."""
-        if config.general.out is not None:
-            path = Path(config.general.out).expanduser()
-            if path.exists() and (not path.is_dir() or any(path.iterdir())):
-                raise UserError(f"out={path}: holds another run already; choose a new folder")
-        else:
-            path = free_path(Path("runs"), run_name(config))
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"out={path}: {error.strerror}") from None
+        if config.general.out is None:
+            return RunFolder(new_folder(Path("runs"), run_name(config)))
+        path = Path(config.general.out).expanduser()
+        if path.exists() and not path.is_dir():
+            raise UserError(f"out={path}: is a file; name a new folder")
+        if path.exists() and any(path.iterdir()):
+            raise UserError(f"out={path}: holds another run already; name a new folder")
+        path.mkdir(parents=True, exist_ok=True)
         return RunFolder(path)
 
     def write_config(self, config: Config) -> None:
@@ -63,27 +61,41 @@ class RunFolder:
     def read_summary(self) -> dict[str, Any]:
         try:
             summary: dict[str, Any] = json.loads((self.path / "summary.json").read_text())
-        except (OSError, ValueError):
-            raise UserError(f"{self.path}: holds no finished run (summary.json)") from None
-        return summary
+            return {**summary, "status": summary["status"]}
+        except (OSError, ValueError, KeyError, TypeError):
+            raise UserError(f"{self.path}: holds no run that ended (no valid summary.json)") from None
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.metrics.read_text().splitlines()]
+        try:
+            return [json.loads(line) for line in self.metrics.read_text().splitlines()]
+        except (OSError, ValueError):
+            raise UserError(f"{self.metrics}: missing or corrupt") from None
 
     def write_uploads(self, uploads: Sequence[Upload]) -> dict[int, int]:
         """One file a client; returns each file's bytes."""
-        folder = self.path / "uploads"
-        folder.mkdir()
+        (self.path / "uploads").mkdir()
         sizes = {}
         for upload in uploads:
             data = upload.to_bytes()
-            (folder / f"client-{upload.client:03d}.safetensors").write_bytes(data)
+            self.upload_file(upload.client).write_bytes(data)
             sizes[upload.client] = len(data)
         return sizes
 
-    def read_uploads(self) -> list[Upload]:
-        files = sorted((self.path / "uploads").glob("client-*.safetensors"))
-        return [Upload.from_bytes(file.read_bytes()) for file in files]
+    def read_uploads(self, sizes: Sequence[int | None]) -> list[Upload]:
+        """The uploads of all clients that sent one, whose bytes the summary knows."""
+        uploads = []
+        for client, size in enumerate(sizes):
+            file = self.upload_file(client)
+            if size is not None:
+                if not file.is_file() or file.stat().st_size != size:
+                    raise UserError(f"{file}: missing or incomplete")
+                uploads.append(Upload.from_bytes(file.read_bytes()))
+        if not uploads:
+            raise UserError(f"{self.path}: the run did not finish, so there is nothing to predict with")
+        return uploads
+
+    def upload_file(self, client: int) -> Path:
+        return self.path / "uploads" / f"client-{client:03d}.safetensors"
 
 
 def run_name(config: Config) -> str:
@@ -94,10 +106,13 @@ def run_name(config: Config) -> str:
     return f"{config.method}-{config.data.name}-{draw}-seed{config.seed}"
 
 
-def free_path(parent: Path, name: str) -> Path:
-    """parent/name, or the first of name-2, name-3, ... that is not taken."""
+def new_folder(parent: Path, name: str) -> Path:
+    """Make parent/name, or the first of name-2, name-3, ... that nobody else makes meanwhile."""
     candidate, number = parent / name, 1
-    while candidate.exists():
-        number += 1
-        candidate = parent / f"{name}-{number}"
-    return candidate
+    while True:
+        try:
+            candidate.mkdir(parents=True)
+            return candidate
+        except FileExistsError:
+            number += 1
+            candidate = parent / f"{name}-{number}"

@@ -125,7 +125,7 @@ def test_entropy_against_hand_computed_cases() -> None:
 def test_a_saved_partition_is_the_same_partition(tmp_path: Path) -> None:
     labels, path = labels_of([20] * 4), tmp_path / "partition.json"
     drawn = draw_partition(labels, PartitionOptions(seed=2, public=0.1), 0.1, "set")
-    drawn.save(path, "set", len(labels))
+    drawn.save(path, "set", labels)
     options = PartitionOptions(kind="file", file=str(path))
     loaded = draw_partition(labels, options, 0.0, "set")
     assert loaded.hash == drawn.hash
@@ -134,20 +134,25 @@ def test_a_saved_partition_is_the_same_partition(tmp_path: Path) -> None:
 
 def test_a_partition_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     labels, path = labels_of([20] * 4), tmp_path / "partition.json"
-    draw_partition(labels, PartitionOptions(seed=2), 0.0, "set").save(path, "set", len(labels))
+    draw_partition(labels, PartitionOptions(seed=2), 0.0, "set").save(path, "set", labels)
     with pytest.raises(UserError, match="was drawn on set with 80"):
-        load_partition(path, "other", 80)
+        load_partition(path, "other", labels)
+    with pytest.raises(UserError, match="not on this set with 80"):
+        load_partition(path, "set", np.roll(labels, 1))
     content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "clients": []}))
+    with pytest.raises(UserError, match="gives no client a sample"):
+        load_partition(path, "set", labels)
     content["clients"][0].append(10**6)
     path.write_text(json.dumps(content))
     with pytest.raises(UserError, match="do not match its hash"):
-        load_partition(path, "set", 80)
+        load_partition(path, "set", labels)
     path.write_text(json.dumps({**content, "public": [10**30]}))
     with pytest.raises(UserError, match=r"is not a partition\.json"):
-        load_partition(path, "set", 80)
+        load_partition(path, "set", labels)
     path.write_text("[1, 2")
     with pytest.raises(UserError, match=r"is not a partition\.json"):
-        load_partition(path, "set", 80)
+        load_partition(path, "set", labels)
     with pytest.raises(UserError, match=r"name the file with partition\.file"):
         draw_partition(labels, PartitionOptions(kind="file"), 0.0, "set")
 

@@ -193,7 +193,8 @@ def test_a_folder_of_own_images_is_split_and_resized(tmp_path: Path) -> None:
 
 def test_a_folder_may_bring_its_own_test_images_and_be_grey(tmp_path: Path) -> None:
     write_own_pictures(tmp_path / "train", "L")
-    shutil.copytree(tmp_path / "train", tmp_path / "test")
+    assert len(load("folder", tmp_path).test) == 4
+    shutil.copytree(tmp_path / "train", tmp_path / "val")
     data = load("folder", tmp_path)
     assert (len(data.train), len(data.test)) == (20, 20)
     assert data.facts.shape == (1, 32, 32)
@@ -210,6 +211,22 @@ def test_sixteen_bit_pictures_keep_their_grey_levels(tmp_path: Path) -> None:
     assert data.train.images[0].max() == 20000 // 257
     assert data.train.images[-1].max() == 60000 // 257
     assert len(set(data.train.images[-1].ravel())) == 64
+
+
+def test_what_is_transparent_is_white_and_floating_point_is_refused(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        for k in range(5):
+            picture = Image.new("RGBA", (8, 8), (0, 0, 0, 0))
+            picture.paste((0, 0, 0, 255), (0, 0, 4, 8))
+            picture.save(tmp_path / name / f"{k}.png")
+    (tmp_path / "a" / "._0.png").write_bytes(b"left by another system")
+    image = load("folder", tmp_path, size=8).train.images[0]
+    assert image[:, :, :4].max() == 0
+    assert image[:, :, 4:].min() == 255
+    Image.fromarray(np.zeros((4, 4), np.float32)).save(tmp_path / "a" / "float.tiff")
+    with pytest.raises(UserError, match=r"float\.tiff: holds floating-point levels"):
+        load("folder", tmp_path, size=8)
 
 
 def test_a_photograph_is_turned_as_its_camera_says(tmp_path: Path) -> None:

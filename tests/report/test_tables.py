@@ -1,8 +1,11 @@
 import io
+import warnings
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 
+from anchorfl.report.plots import draw_partition_figure
 from anchorfl.report.tables import partition_table
 
 
@@ -27,3 +30,12 @@ def test_many_classes_in_a_narrow_terminal_lose_no_figure() -> None:
     text = " ".join(" ".join(lines).split())
     assert "14,950" in text
     assert "class 99: 199" in text
+
+
+def test_names_with_signs_of_their_own_are_shown_as_they_are(tmp_path: Path) -> None:
+    names, counts = ["$_$", "[bold]", "\u732b"], np.ones((2, 3), np.int64)
+    text = "\n".join(shown(counts, names, 120))
+    assert all(name in text for name in names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert draw_partition_figure(counts, names, "a $b_$", tmp_path / "p.PNG").is_file()

@@ -15,6 +15,7 @@ from anchorfl.errors import UserError
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"}
 Picture = tuple[Path, int]
 SIXTEEN_BIT = {"I", "I;16", "I;16B", "I;16L", "I;16N"}
+TEST_NAMES = ("test", "val", "valid", "validation")
 GREY = SIXTEEN_BIT | {"1", "L"}
 UNREADABLE = (OSError, UnidentifiedImageError, SyntaxError, ValueError, Image.DecompressionBombError)
 
@@ -25,29 +26,33 @@ def read_pictures(pictures: Sequence[Picture], size: int, channels: int) -> Spli
     for row, (path, _) in enumerate(pictures):
         try:
             with Image.open(path) as opened:
-                picture = eight_bit(ImageOps.exif_transpose(opened))
+                picture = eight_bit(ImageOps.exif_transpose(opened), path)
             picture = picture.convert("RGB" if channels == 3 else "L")
             if picture.size != (size, size):
                 picture = picture.resize((size, size), Image.Resampling.BILINEAR)
             images[row] = np.asarray(picture).reshape(size, size, channels).transpose(2, 0, 1)
+        except UserError:
+            raise
         except UNREADABLE:
             raise UserError(f"{path}: truncated, corrupt or not a picture") from None
     return Split(images, np.array([label for _, label in pictures], np.int64))
 
 
 def read_folder(root: Path, options: DataOptions) -> tuple[Split, Split, list[str]]:
-    """root/CLASS/*.png (every fifth picture of a class is a test one), or root/train and root/test."""
+    """root/train/CLASS and root/test/CLASS (or val), or root/CLASS, a fifth of it kept for testing."""
     if not root.is_dir():
         raise UserError(f"data.root={root}: no such folder; it must hold a folder per class")
-    if (root / "train").is_dir() and (root / "test").is_dir():
+    held_out = next((root / name for name in TEST_NAMES if (root / name).is_dir()), None)
+    if (root / "train").is_dir() and held_out is not None:
         classes = class_folders(root / "train")
-        train, test = listed(root / "train", classes), listed(root / "test", classes)
-        strangers = set(class_folders(root / "test")) - set(classes)
+        train, test = listed(root / "train", classes), listed(held_out, classes)
+        strangers = set(class_folders(held_out)) - set(classes)
         if strangers:
-            raise UserError(f"{root / 'test'}: classes without training images: {sorted(strangers)}")
+            raise UserError(f"{held_out}: classes without training images: {sorted(strangers)}")
     else:
-        classes = class_folders(root)
-        everything = listed(root, classes)
+        place = root / "train" if (root / "train").is_dir() else root
+        classes = class_folders(place)
+        everything = listed(place, classes)
         by_class = [[item for item in everything if item[1] == k] for k in range(len(classes))]
         test = [item for group in by_class for item in group[4::5]]
         kept = set(test)
@@ -76,7 +81,7 @@ def listed(root: Path, classes: list[str]) -> list[Picture]:
         (path, label)
         for label, name in enumerate(classes)
         for path in sorted((root / name).glob("**/*"))
-        if path.suffix.lower() in SUFFIXES
+        if path.suffix.lower() in SUFFIXES and path.name[0] != "."
     ]
 
 
@@ -88,9 +93,18 @@ def is_grey(path: Path) -> bool:
         return False
 
 
-def eight_bit(picture: Image.Image) -> Image.Image:
-    """16-bit grey levels brought to 8 bits; Pillow's own conversion would clip them."""
-    if picture.mode not in SIXTEEN_BIT:
-        return picture
-    levels = np.asarray(picture, np.int64) // 257
-    return Image.fromarray(levels.clip(0, 255).astype(np.uint8))
+def eight_bit(picture: Image.Image, path: Path) -> Image.Image:
+    """Eight bits a channel, on white where it is transparent.
+
+    Pillow's own conversions would clip 16-bit levels and turn what is transparent black.
+    """
+    if picture.mode == "F":
+        raise UserError(f"{path}: holds floating-point levels; save it with 8 or 16 bits")
+    if picture.mode in SIXTEEN_BIT:
+        levels = np.asarray(picture, np.int64)
+        scale = 257 if picture.mode != "I" or levels.max() > 255 else 1
+        return Image.fromarray((levels // scale).clip(0, 255).astype(np.uint8))
+    if picture.has_transparency_data:
+        coloured = picture.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", picture.size, "white"), coloured)
+    return picture

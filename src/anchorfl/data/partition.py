@@ -41,10 +41,11 @@ class Partition:
         """Samples by client (rows) and class (columns)."""
         return np.stack([np.bincount(labels[own], minlength=classes) for own in self.clients])
 
-    def save(self, path: Path, dataset: str, samples: int) -> None:
+    def save(self, path: Path, dataset: str, labels: NDArray[np.int64]) -> None:
         content = {
             "dataset": dataset,
-            "samples": samples,
+            "samples": len(labels),
+            "labels": labels_hash(labels),
             "hash": self.hash,
             "clients": [own.tolist() for own in self.clients],
             "public": self.public.tolist(),
@@ -53,7 +54,12 @@ class Partition:
         path.write_text(json.dumps(content))
 
 
-def load_partition(path: Path, dataset: str, samples: int) -> Partition:
+def labels_hash(labels: NDArray[np.int64]) -> str:
+    """Tells data sets of one name and size apart."""
+    return hashlib.sha256(labels.astype("<i8").tobytes()).hexdigest()
+
+
+def load_partition(path: Path, dataset: str, labels: NDArray[np.int64]) -> Partition:
     """A saved partition.json, refused where it does not fit the data."""
     try:
         content = json.loads(path.read_text())
@@ -61,19 +67,21 @@ def load_partition(path: Path, dataset: str, samples: int) -> Partition:
             np.array(own, np.int64).reshape(-1)
             for own in (content["public"], content["validation"], *content["clients"])
         )
-        stored = (content["dataset"], content["samples"], content["hash"])
+        stored = (content["dataset"], content["samples"], content["labels"])
     except OSError as error:
         raise UserError(f"partition.file={path}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, OverflowError):
         raise UserError(f"partition.file={path}: is not a partition.json") from None
-    if stored[:2] != (dataset, samples):
+    if stored != (dataset, len(labels), labels_hash(labels)):
         raise UserError(
             f"partition.file={path}: was drawn on {stored[0]} with {stored[1]} training samples,"
-            f" not on {dataset} with {samples}"
+            f" not on this {dataset} with {len(labels)}"
         )
+    if not any(map(len, clients)):
+        raise UserError(f"partition.file={path}: gives no client a sample")
     partition = Partition(clients, public, validation)
     everything = np.concatenate([public, validation, *clients])
-    if partition.hash != stored[2] or np.any((everything < 0) | (everything >= samples)):
+    if partition.hash != content["hash"] or np.any((everything < 0) | (everything >= len(labels))):
         raise UserError(f"partition.file={path}: its indices do not match its hash")
     return partition
 
@@ -85,7 +93,7 @@ def draw_partition(
     if options.kind == "file":
         if options.file is None:
             raise UserError("partition.kind=file: name the file with partition.file=PATH")
-        loaded = load_partition(Path(options.file), dataset, len(labels))
+        loaded = load_partition(Path(options.file), dataset, labels)
         if validation and len(loaded.validation) != round(validation * len(labels)):
             raise UserError(
                 f"data.validation={validation:g}: partition.file={options.file} decides that,"

@@ -117,7 +117,7 @@ def show_partition(
     held = f"{len(partition.public):,} public, {len(partition.validation):,} held out; "
     say(console, f"{held}hash {partition.hash[:16]}")
     if save is not None:
-        partition.save(save, dataset.name, len(dataset.train))
+        partition.save(save, dataset.name, dataset.train.labels)
         say(console, f"partition: {save}")
     path = draw_partition_figure(counts, dataset.class_names, title, figure)
     say(console, f"picture: {path}")

@@ -17,5 +17,7 @@ def run_and_report(config: Config, console: Console) -> Result:
     console.print(result_table(result))
     for picture in draw_run_figures(result):
         say(console, f"picture: {picture}")
+    for warning in dict.fromkeys(result.summary["warnings"]):
+        say(console, f"warning: {warning}", style="yellow")
     say(console, f"run folder: {result.folder}")
     return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,11 +34,18 @@ def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def save(figure: Figure, path: Path) -> Path:
-    if path.suffix not in FORMATS:
+    if path.suffix.lower() not in FORMATS:
         raise UserError(f"{path}: a picture's name must end in {', '.join(FORMATS)}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
+    with warnings.catch_warnings():  # a class name in a script the font lacks, or very long
+        warnings.simplefilter("ignore", UserWarning)
+        figure.savefig(path)
     return path
+
+
+def plain(text: str) -> str:
+    """A dollar sign is a dollar sign, not the start of a formula."""
+    return text.replace("$", r"\$")
 
 
 def draw_partition_figure(
@@ -56,10 +64,10 @@ def draw_partition_figure(
             axes.annotate(str(counts[k, c]), (c, k), (0, -13), fontsize=5.5, color=INK,
                           textcoords="offset points", ha="center", va="center")  # fmt: skip
     axes.set(xlim=(-0.7, classes - 0.3), ylim=(clients - 0.3, -0.7), xlabel="label")
-    axes.set_title(title, fontsize=10, loc="left")
+    axes.set_title(plain(title), fontsize=10, loc="left")
     if classes <= 50:
         long = max(map(len, class_names)) > 3
-        axes.set_xticks(range(classes), class_names, rotation=45 if long else 0)
+        axes.set_xticks(range(classes), map(plain, class_names), rotation=45 if long else 0)
     rows = [f"client {k} ({counts[k].sum():,})" for k in range(clients)]
     axes.set_yticks(range(clients), rows, fontsize=8 if clients <= 30 else 4)
     axes.grid(alpha=0.15)
@@ -78,7 +86,7 @@ def draw_accuracy_figure(curves: Mapping[str, NDArray[np.float64]], title: str, 
         if len(values) > 1:
             axes.plot(100 * values.T, linewidth=0.6, alpha=0.4, **style)
     axes.set(xlabel="round", ylabel="test accuracy (%)")
-    axes.set_title(title, fontsize=10, loc="left")
+    axes.set_title(plain(title), fontsize=10, loc="left")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.15)
     axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))

@@ -34,7 +34,11 @@ SILENCE = 10.0
 
 def show_progress(console: Console) -> Listener:
     """The display that fits the console."""
-    return LiveProgress(console) if console.is_terminal else PlainProgress(console)
+    return (
+        LiveProgress(console)
+        if console.is_terminal and not console.is_dumb_terminal
+        else PlainProgress(console)
+    )
 
 
 def percentages(accuracy: dict[str, float]) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich import box
 from rich.console import JustifyMethod
+from rich.markup import escape
 from rich.table import Table
 
 from anchorfl.data.partition import entropy_bits
@@ -80,14 +81,16 @@ def plain_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: s
         widest = max((len(row[number]) for row in rows), default=0)
         prose = any(" " in row[number] for row in rows)
         justify: JustifyMethod = "left" if prose else "right"
-        table.add_column(heading, justify=justify, min_width=None if prose else widest, overflow="fold")
+        table.add_column(
+            escape(heading), justify=justify, min_width=None if prose else widest, overflow="fold"
+        )
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     return table
 
 
 def new_table(title: str) -> Table:
-    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    return Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
 
 
 def listing(rows: Sequence[tuple[str, str]]) -> Table:
