@@ -178,55 +178,64 @@ def resolve(method: str, settings: Mapping[str, object]) -> Config:
     from anchorfl.balance import BALANCES
     from anchorfl.data.catalog import DATASETS
 
-    method_entry = METHODS.get(method)
+    entry = METHODS.get(method)
     dataset = DATASETS.get(str(settings.get("data.name", DataOptions.name)))
-    values = {**dataset.defaults, **method_entry.defaults, **settings}
-    grouped: dict[str, dict[str, object]] = {name: {} for name in (*SECTIONS, "align", "fusion")}
-    top: dict[str, object] = {}
-    for key, value in values.items():
-        section, dot, name = key.partition(".")
-        if dot and section in grouped:
-            grouped[section][name] = value
-        elif dot:
-            raise unknown_key(key, value, all_keys(method))
-        elif key in (*SECTIONS, "align"):
-            raise UserError(f"{key}={value}: {key} is a section; say {key}.KEY=VALUE")
-        else:
-            top[key] = value
-    if method_entry.balance == "none" and grouped["align"]:
-        name, value = next(iter(grouped["align"].items()))
-        raise UserError(f"align.{name}={value}: method {method} has no alignment")
-    fusion = top.pop("fusion", "feature-mean")
-    for key, value in top.items():
-        if key not in {item.name for item in fields(GeneralOptions)}:
-            raise unknown_key(key, value, all_keys(method))
-    sections: dict[str, Any] = {
-        name: build(owner, grouped[name], name) for name, owner in SECTIONS.items()
-    }
-    general = build(GeneralOptions, top, "")
-    if sections["partition"].file is not None and sections["partition"].kind != "file":
-        if "kind" in grouped["partition"]:
-            raise UserError(f"partition.file={sections['partition'].file}: needs partition.kind=file")
-        sections["partition"] = replace(sections["partition"], kind="file")
-    if sections["partition"].seed is None:
-        sections["partition"] = replace(sections["partition"], seed=general.seed)
-    if sections["data"].flip is None:
-        sections["data"] = replace(sections["data"], flip=dataset.flip)
-    place, colon, attribute = str(sections["model"].name).rpartition(":")
-    if colon and place.endswith(".py"):
-        absolute = f"{Path(place).expanduser().absolute()}:{attribute}"
-        sections["model"] = replace(sections["model"], name=absolute)
-    if sections["model"].name is None:
-        pixels = dataset.size or sections["data"].size
-        name = "small-cnn" if pixels <= 28 else "resnet18"
-        sections["model"] = replace(sections["model"], name=name)
+    grouped = by_section({**dataset.defaults, **entry.defaults, **settings}, method)
+    if entry.balance == "none" and grouped["align"]:
+        key, value = next(iter(grouped["align"].items()))
+        raise UserError(f"align.{key}={value}: method {method} has no alignment")
+    fusion = grouped[""].pop("fusion", "feature-mean")
+    general = build(GeneralOptions, grouped[""], "")
+    data = build(DataOptions, grouped["data"], "data")
+    if data.flip is None:
+        data = replace(data, flip=dataset.flip)
     return Config(
         method=method,
-        **sections,
-        align=build(BALANCES.get(method_entry.balance), grouped["align"], "align"),
+        data=data,
+        partition=fill_partition(grouped["partition"], general.seed),
+        model=fill_model(grouped["model"], dataset.size or data.size),
+        train=build(TrainOptions, grouped["train"], "train"),
+        upload=build(UploadOptions, grouped["upload"], "upload"),
+        align=build(BALANCES.get(entry.balance), grouped["align"], "align"),
         fusion=resolve_fusions(fusion, grouped["fusion"]),
         general=general,
     )
+
+
+def by_section(settings: Mapping[str, object], method: str) -> dict[str, dict[str, object]]:
+    """Settings by the word before the dot, "" for those without; unknown ones are refused."""
+    grouped: dict[str, dict[str, object]] = {name: {} for name in ("", *SECTIONS, "align", "fusion")}
+    general = {"fusion", *option_keys(GeneralOptions)}
+    for key, value in settings.items():
+        section, dot, name = key.partition(".") if "." in key else ("", "", key)
+        if not dot and name in (*SECTIONS, "align"):
+            raise UserError(f"{key}={value}: {key} is a section; say {key}.KEY=VALUE")
+        if section not in grouped or (not dot and name not in general):
+            raise unknown_key(key, value, all_keys(method))
+        grouped[section][name] = value
+    return grouped
+
+
+def fill_partition(values: Mapping[str, object], seed: int) -> PartitionOptions:
+    """A file implies its kind; the draw's seed is the experiment's unless it has its own."""
+    options = build(PartitionOptions, values, "partition")
+    if options.file is not None and "kind" not in values:
+        options = replace(options, kind="file")
+    if options.file is not None and options.kind != "file":
+        raise UserError(f"partition.file={options.file}: needs partition.kind=file")
+    return options if options.seed is not None else replace(options, seed=seed)
+
+
+def fill_model(values: Mapping[str, object], pixels: int) -> ModelOptions:
+    """A model by size where none is named; a user's file under its full path."""
+    options = build(ModelOptions, values, "model")
+    if options.name is None:
+        return replace(options, name="small-cnn" if pixels <= 28 else "resnet18")
+    place, _, attribute = options.name.rpartition(":")
+    if place.endswith(".py"):
+        absolute = f"{Path(place).expanduser().absolute()}:{attribute}"
+        return replace(options, name=absolute)
+    return options
 
 
 def resolve_fusions(names: object, options: Mapping[str, object]) -> dict[str, Fusion]:
