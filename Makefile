@@ -5,16 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow lint clean
+.PHONY: demo test lint clean
 
 demo: $(READY)
 	$(BIN)/anchorfl demo
 
 test: lint
 	$(BIN)/pytest
-
-test-slow: $(READY)
-	$(BIN)/pytest -m slow
 
 lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks

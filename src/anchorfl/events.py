@@ -19,7 +19,6 @@ class RunStarted:
     rounds: int
     local_epochs: int
     samples: list[int]
-    fusions: list[str]
     device: str
     folder: str
 

@@ -122,7 +122,6 @@ class Federation:
                 rounds=self.config.train.rounds,
                 local_epochs=self.config.train.local_epochs,
                 samples=sizes,
-                fusions=list(self.config.fusion),
                 device=device_name(self.device),
                 folder=folder,
             )

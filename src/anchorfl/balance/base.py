@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from anchorfl.registry import Registry
-
-Tensors = dict[str, Tensor]
+from anchorfl.tensors import Tensors
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from anchorfl.balance.base import BALANCES, Balance, Tensors
+from anchorfl.balance.base import BALANCES, Balance
 from anchorfl.options import option
+from anchorfl.tensors import Tensors
 
 
 @BALANCES.register("none")
