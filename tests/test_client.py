@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anchorfl.client import Client, batch_count
@@ -25,6 +25,7 @@ def make_client(trainer: Trainer, store: ImageStore, own: list[int], number: int
     return Client(number, trainer, store, np.array(own, np.int64), 4)
 
 
+@settings(deadline=None)
 @given(samples=st.integers(1, 3000), batch_size=st.integers(1, 600))
 def test_batches_are_near_equal_and_never_a_lone_sample(samples: int, batch_size: int) -> None:
     parts = torch.arange(samples).tensor_split(batch_count(samples, batch_size))

@@ -34,6 +34,6 @@ def test_a_terminal_shows_round_client_pace_time_and_accuracy(tmp_path: object) 
 def test_a_log_gets_one_plain_line_a_round(tmp_path: object) -> None:
     lines = shown(False, f"{tmp_path}/run").splitlines()
     assert "\x1b" not in "".join(lines)
-    assert [line.split("  ")[0] for line in lines[1:3]] == ["round 0 (1/2)", "round 1 (2/2)"]
-    assert "samples/s" in lines[1]
-    assert lines[3] == "warning: [client 3] holds nothing"
+    ends = [line for line in lines if "samples/s" in line]
+    assert [line.split("  ")[0] for line in ends] == ["round 0 (1/2)", "round 1 (2/2)"]
+    assert lines[-1] == "warning: [client 3] holds nothing"
