@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from anchorfl import __version__
-from anchorfl.config import SECTIONS, GeneralOptions, parse_words, read_preset
+from anchorfl.config import SECTIONS, GeneralOptions, parse_words, read_preset, resolve
 from anchorfl.errors import UserError
 from anchorfl.options import describe
 
@@ -94,8 +94,6 @@ def run(
       anchorfl run presets/v4-digits.yaml train.rounds=5
       anchorfl run runs/EARLIER/config.yaml out=runs/again
     """
-    from anchorfl.config import resolve
-
     words = parse_words(settings or [])
     if what.lower().endswith((".yaml", ".yml")):
         preset = read_preset(Path(what))

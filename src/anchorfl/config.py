@@ -11,7 +11,7 @@ import yaml
 
 from anchorfl.errors import UserError
 from anchorfl.methods import METHODS
-from anchorfl.options import as_mapping, build, option, unknown_key
+from anchorfl.options import as_mapping, build, key_of, option, unknown_key
 
 if TYPE_CHECKING:
     from anchorfl.balance import Balance
@@ -46,6 +46,9 @@ class PartitionOptions:
         0.0, "share of the training data taken off first for the server", at_least=0, below=1
     )
     file: str | None = option(None, "a saved partition.json, for kind file")
+
+    def draw_name(self) -> str:
+        return f"{self.kind}-{self.alpha:g}" if "dirichlet" in self.kind else self.kind
 
 
 @dataclass(frozen=True)
@@ -267,4 +270,4 @@ def all_keys(method: str) -> list[str]:
 
 
 def option_keys(owner: type) -> list[str]:
-    return [item.name.rstrip("_") for item in fields(owner)]
+    return [key_of(item) for item in fields(owner)]

@@ -57,7 +57,7 @@ def show_table(console: Console, results: list[Result]) -> None:
     means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
     shown = [
         [label, *(f"{100 * value:.1f}" for value in row[:-1]), f"{100 * row[-1]:+.1f}"]
-        for label, row in zip(["1", "2", "3", "mean"], [*rows, means], strict=True)
+        for label, row in zip([*map(str, SEEDS), "mean"], [*rows, means], strict=True)
     ]
     headings = ["seed", "best client", *names, f"{names[0]} gain"]
     console.print(plain_table(headings, shown, "test accuracy, %"))

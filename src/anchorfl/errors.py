@@ -1,5 +1,5 @@
 """The one exception that means: the user asked for something that cannot be done."""
 
 
-class UserError(ValueError):
+class UserError(Exception):
     """A mistake in what was asked for, told in one line; the command ends with exit code 2."""

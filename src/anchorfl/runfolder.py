@@ -60,10 +60,12 @@ class RunFolder:
 
     def read_summary(self) -> dict[str, Any]:
         try:
-            summary: dict[str, Any] = json.loads((self.path / "summary.json").read_text())
-            return {**summary, "status": summary["status"]}
-        except (OSError, ValueError, KeyError, TypeError):
-            raise UserError(f"{self.path}: holds no run that ended (no valid summary.json)") from None
+            summary = json.loads((self.path / "summary.json").read_text())
+        except (OSError, ValueError):
+            summary = None
+        if not isinstance(summary, dict) or "status" not in summary:
+            raise UserError(f"{self.path}: holds no run that ended (no valid summary.json)")
+        return summary
 
     def read_metrics(self) -> list[dict[str, Any]]:
         try:
@@ -99,11 +101,7 @@ class RunFolder:
 
 
 def run_name(config: Config) -> str:
-    partition = config.partition
-    draw = partition.kind
-    if "dirichlet" in draw:
-        draw += f"-{partition.alpha:g}"
-    return f"{config.method}-{config.data.name}-{draw}-seed{config.seed}"
+    return f"{config.method}-{config.data.name}-{config.partition.draw_name()}-seed{config.seed}"
 
 
 def new_folder(parent: Path, name: str) -> Path:

@@ -31,8 +31,6 @@ def read_pictures(pictures: Sequence[Picture], size: int, channels: int) -> Spli
             if picture.size != (size, size):
                 picture = picture.resize((size, size), Image.Resampling.BILINEAR)
             images[row] = np.asarray(picture).reshape(size, size, channels).transpose(2, 0, 1)
-        except UserError:
-            raise
         except UNREADABLE:
             raise UserError(f"{path}: truncated, corrupt or not a picture") from None
     return Split(images, np.array([label for _, label in pictures], np.int64))

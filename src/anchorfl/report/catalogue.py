@@ -111,8 +111,7 @@ def show_partition(
     options = config.partition
     partition = draw_partition(dataset.train.labels, options, config.data.validation, dataset.name)
     counts = partition.label_table(dataset.train.labels, len(dataset.class_names))
-    draw = options.kind + (f", alpha {options.alpha:g}" if "dirichlet" in options.kind else "")
-    title = f"{dataset.name}: {draw}, seed {options.seed}"
+    title = f"{dataset.name}: {options.draw_name()}, seed {options.seed}"
     console.print(partition_table(counts, dataset.class_names, title, console.width))
     held = f"{len(partition.public):,} public, {len(partition.validation):,} held out; "
     say(console, f"{held}hash {partition.hash[:16]}")
