@@ -58,7 +58,7 @@ def test_methods_and_data_are_listed(tmp_path: Path) -> None:
     assert "FAFI baseline" in methods
     one = command("methods", "v7", cwd=tmp_path).stdout
     assert "align.lambda=5.0" in one
-    assert "seed 001" in one
+    assert "V7, seeds 001 and 000" in one
     assert "parameter-mean" in command("methods", "--fusions", cwd=tmp_path).stdout
     listed = command("data", "list", cwd=tmp_path).stdout
     for name in [

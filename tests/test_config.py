@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from anchorfl.balance import Fixed, NoAlignment
+from anchorfl.balance.fixed import Fixed, NoAlignment
 from anchorfl.config import Config, flatten, parse_words, read_preset, resolve
 from anchorfl.errors import UserError
 from anchorfl.fusion import SoftmaxMean
@@ -17,7 +17,7 @@ def test_defaults_are_the_published_ones() -> None:
     assert (train.lr, train.momentum, train.batch_size, train.clip_norm) == (0.05, 0.9, 512, 1.0)
     assert not train.reset_optimizer
     assert config.model.name == "resnet18"
-    assert list(config.fusion) == ["feature-mean"]
+    assert list(config.fusion) == ["feature-mean", "class-mean"]
     assert config.align == NoAlignment()
     assert resolve("v7", {}).align == Fixed(lambda_=5.0)
 

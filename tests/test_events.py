@@ -1,15 +1,15 @@
 import json
 from pathlib import Path
 
-from anchorfl.events import ClientRound, MetricsWriter, RoundEvaluated, RunEnded, Warned, as_record
+from anchorfl.events import ClientRound, MetricsWriter, RoundEnded, RunEnded, Warned, as_record
 
 
 def client_round(loss: float) -> ClientRound:
     return ClientRound(0, 1, 20, 2, loss, None, 0.5, None, 0.1)
 
 
-def evaluated(round: int) -> RoundEvaluated:
-    return RoundEvaluated(round, {"feature-mean": 0.5}, None, [0.5, None], 20, 1, 1, 1, 3, 20)
+def evaluated(round: int) -> RoundEnded:
+    return RoundEnded(round, {"feature-mean": 0.5}, None, [0.5, None], 20, 1, 1, 1, 3, 20)
 
 
 def test_a_record_has_the_contracts_fields_and_null_for_what_is_not_a_number() -> None:

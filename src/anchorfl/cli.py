@@ -12,7 +12,15 @@ from typing import Annotated
 import typer
 
 from anchorfl import __version__
-from anchorfl.config import SECTIONS, GeneralOptions, parse_words, read_preset, resolve
+from anchorfl.config import (
+    DEFAULT_FUSION,
+    SECTIONS,
+    GeneralOptions,
+    all_keys,
+    parse_words,
+    read_preset,
+    resolve,
+)
 from anchorfl.errors import UserError
 from anchorfl.options import describe
 
@@ -26,7 +34,7 @@ def keys_help() -> str:
         for section, owner in SECTIONS.items()
         for key, default, text in describe(owner)
     ]
-    rows.append(("fusion", "feature-mean", "one or more, the first makes the predictor"))
+    rows.append(("fusion", DEFAULT_FUSION, "one or more, the first makes the predictor"))
     rows.append(("fusion.NAME.OPTION", "", "an option of a fusion: anchorfl methods --fusions"))
     rows.append(("align.OPTION", "", "an option of the method's lambda: anchorfl methods NAME"))
     rows += describe(GeneralOptions)
@@ -79,6 +87,22 @@ def options(
     """Options of the command itself."""
 
 
+def preset_with(preset: dict[str, object], words: dict[str, object]) -> tuple[str, dict[str, object]]:
+    """A preset under the command line's words; with `method=` its other settings serve that one.
+
+    The preset's align keys that the other method does not have are left out, and named.
+    """
+    preset.pop("out", None)
+    named = str(preset.pop("method"))
+    method = str(words.pop("method", named))
+    known = all_keys(method)
+    unfitting = [key for key in preset if key.startswith("align.") and key not in known]
+    if method != named and unfitting:
+        print(f"{method} has no {', '.join(unfitting)}: left out", file=sys.stderr)
+        preset = {key: value for key, value in preset.items() if key not in unfitting}
+    return method, {**preset, **words}
+
+
 @app.command(epilog=keys_help())
 def run(
     what: Annotated[str, typer.Argument(metavar="METHOD|PRESET.yaml", show_default=False)],
@@ -91,15 +115,14 @@ def run(
       anchorfl run v4
       anchorfl run v4 data.name=cifar10 data.root=DIR partition.alpha=0.1 seed=1
       anchorfl run v4 fusion=feature-mean,softmax-mean,iffi,parameter-mean
+      anchorfl run v12-gamma align.gamma=0.1 align.start=entropy train.clip=group
       anchorfl run presets/v4-digits.yaml train.rounds=5
+      anchorfl run presets/explosion-digits.yaml method=v12-gamma seed=1
       anchorfl run runs/EARLIER/config.yaml out=runs/again
     """
     words = parse_words(settings or [])
     if what.lower().endswith((".yaml", ".yml")):
-        preset = read_preset(Path(what))
-        method = str(preset.pop("method"))
-        preset.pop("out", None)
-        words = {**preset, **words}
+        method, words = preset_with(read_preset(Path(what)), words)
     elif (Path(what) / "config.yaml").is_file():
         raise UserError(f"{what}: is a run's folder; to repeat it, run {what}/config.yaml")
     else:
@@ -115,9 +138,9 @@ def run(
 
 @app.command()
 def demo(
-    rounds: Annotated[int, typer.Option(help="Rounds of one local epoch each.", min=1)] = 20,
+    rounds: Annotated[int, typer.Option(help="Rounds of one local epoch each.", min=1)] = 25,
 ) -> None:
-    """V4 on scikit-learn's digits: 5 clients, alpha 0.05, three seeds; a table and pictures.
+    """Six methods on scikit-learn's digits: 5 clients, alpha 0.05, three seeds; a table and pictures.
 
     \b
     Example:

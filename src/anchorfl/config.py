@@ -73,12 +73,24 @@ class TrainOptions:
     )
     weight_decay: float = option(0.0, "L2 penalty on weights and prototypes", at_least=0)
     clip_norm: float = option(1.0, "largest gradient norm; 0 switches clipping off", at_least=0)
+    clip: str = option(
+        "global",
+        "one norm for all, or one for each group (encoder, prototypes, sigmas): global, group",
+        choices=("global", "group"),
+    )
+    evaluate_every: int = option(
+        1, "rounds from one evaluation to the next; the first and the last always are", at_least=1
+    )
     reset_optimizer: bool = option(False, "forget the momentum every round, as published")
     precision: str = option(
         "auto",
         "auto (bf16 on a GPU that has it, else fp32), fp32, tf32, bf16",
         choices=("auto", "fp32", "tf32", "bf16"),
     )
+
+    def evaluates(self, number: int) -> bool:
+        """Whether a round (from 0) ends in an evaluation."""
+        return number in (0, self.rounds - 1) or (number + 1) % self.evaluate_every == 0
 
 
 @dataclass(frozen=True)
@@ -88,8 +100,12 @@ class UploadOptions:
         "statistics a client uploads: recomputed on its own data, or the running ones",
         choices=("recomputed", "running"),
     )
+    min_count: int = option(
+        10, "a class of fewer samples than this has no mean in the upload", at_least=1
+    )
 
 
+DEFAULT_FUSION = "feature-mean,class-mean"
 SECTIONS: dict[str, type] = {
     "data": DataOptions,
     "partition": PartitionOptions,
@@ -187,19 +203,25 @@ def resolve(method: str, settings: Mapping[str, object]) -> Config:
     if entry.balance == "none" and grouped["align"]:
         key, value = next(iter(grouped["align"].items()))
         raise UserError(f"align.{key}={value}: method {method} has no alignment")
-    fusion = grouped[""].pop("fusion", "feature-mean")
+    fusion = grouped[""].pop("fusion", DEFAULT_FUSION)
     general = build(GeneralOptions, grouped[""], "")
     data = build(DataOptions, grouped["data"], "data")
     if data.flip is None:
         data = replace(data, flip=dataset.flip)
+    train = build(TrainOptions, grouped["train"], "train")
+    align = build(BALANCES.get(entry.balance), grouped["align"], "align")
+    align.check(train.local_epochs)
+    partition = fill_partition(grouped["partition"], general.seed)
+    if entry.anchors == "bank" and partition.kind != "file" and not partition.public:
+        raise UserError(f"partition.public=0: method {method} needs a public share, such as 0.1")
     return Config(
         method=method,
         data=data,
-        partition=fill_partition(grouped["partition"], general.seed),
+        partition=partition,
         model=fill_model(grouped["model"], dataset.size or data.size),
-        train=build(TrainOptions, grouped["train"], "train"),
+        train=train,
         upload=build(UploadOptions, grouped["upload"], "upload"),
-        align=build(BALANCES.get(entry.balance), grouped["align"], "align"),
+        align=align,
         fusion=resolve_fusions(fusion, grouped["fusion"]),
         general=general,
     )

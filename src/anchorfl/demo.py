@@ -2,62 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import mean
 
+import numpy as np
 from rich.console import Console
 
 from anchorfl.config import resolve
 from anchorfl.experiment import Result, run_config
 from anchorfl.report.console import say
 from anchorfl.report.plots import (
+    BEST_CLIENT,
     accuracy_curves,
     draw_accuracy_figure,
     draw_run_figures,
+    evaluated_rounds,
 )
 from anchorfl.report.progress import show_progress
 from anchorfl.report.tables import best_client, plain_table
 from anchorfl.runfolder import new_folder
 
+METHODS = ("v4", "v7", "v9", "v10", "v12", "v12-gamma")
 SEEDS = (1, 2, 3)
-FUSIONS = "feature-mean,softmax-mean,iffi,parameter-mean"
+READINGS = ("feature-mean", "class-mean")
 
 
 def run_demo(console: Console, rounds: int) -> None:
     folder = new_folder(Path("runs"), "demo")
-    results = []
+    results: dict[str, list[Result]] = {method: [] for method in METHODS}
     for seed in SEEDS:
-        settings = {
-            "data.name": "digits",
-            "partition.alpha": 0.05,
-            "partition.clients": 5,
-            "train.rounds": rounds,
-            "fusion": FUSIONS,
-            "seed": seed,
-            "out": str(folder / f"v4-seed{seed}"),
-        }
-        result = run_config(resolve("v4", settings), (show_progress(console),))
-        draw_run_figures(result)
-        results.append(result)
+        for method in METHODS:
+            settings = {
+                "data.name": "digits",
+                "partition.alpha": 0.05,
+                "partition.clients": 5,
+                "train.rounds": rounds,
+                "train.evaluate_every": 5,
+                "fusion": ",".join(READINGS),
+                "seed": seed,
+                "out": str(folder / f"{method}-seed{seed}"),
+            }
+            result = run_config(resolve(method, settings), (show_progress(console),))
+            draw_run_figures(result)
+            results[method].append(result)
     show_table(console, results)
-    title = "V4 on digits, 5 clients, alpha 0.05, mean of three seeds"
-    curves = draw_accuracy_figure(accuracy_curves(results), title, folder / "accuracy.png")
-    partition = results[0].folder / "figures" / "partition.png"
-    for what, path in (("accuracy by round", curves), ("who holds what, seed 1", partition)):
+    rounds_shown = evaluated_rounds(results["v4"][0])
+    title = f"{READINGS[0]} on digits, 5 clients, alpha 0.05, mean of three seeds"
+    curves = {method: accuracy_curves(runs)[READINGS[0]] for method, runs in results.items()}
+    curves[BEST_CLIENT] = accuracy_curves(results["v4"])[BEST_CLIENT]
+    pictures = {
+        "accuracy by round": draw_accuracy_figure(rounds_shown, curves, title, folder / "accuracy.png"),
+        "who holds what, seed 1": results["v4"][0].folder / "figures" / "partition.png",
+        "V12's lambda, seed 1": results["v12"][0].folder / "figures" / "lambda.png",
+        "V12-gamma's, seed 1": results["v12-gamma"][0].folder / "figures" / "lambda.png",
+    }
+    for what, path in pictures.items():
         say(console, f"picture, {what}: {path}")
 
 
-def show_table(console: Console, results: list[Result]) -> None:
-    """A row a seed, and their mean; the gain is the primary fusion over the best single client."""
-    names = list(results[0].accuracy)
+def show_table(console: Console, results: Mapping[str, Sequence[Result]]) -> None:
+    """A row a method: both readings by seed and their means, and the largest lambda of any client."""
     rows = []
-    for result in results:
-        alone = best_client(result.summary["local_accuracy"])
-        values = list(result.accuracy.values())
-        rows.append([alone, *values, values[0] - alone])
-    means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
-    shown = [
-        [label, *(f"{100 * value:.1f}" for value in row[:-1]), f"{100 * row[-1]:+.1f}"]
-        for label, row in zip([*map(str, SEEDS), "mean"], [*rows, means], strict=True)
+    for method, runs in results.items():
+        cells = [method]
+        for reading in READINGS:
+            values = [run.accuracy[reading] for run in runs]
+            cells.append(f"{100 * mean(values):.1f}")
+            cells.append(" ".join(f"{100 * value:.1f}" for value in values))
+        largest = [run.largest_lambda for run in runs if run.largest_lambda is not None]
+        rows.append([*cells, f"{max(largest):,.1f}" if largest else "."])
+    headings = ["method"]
+    for reading in READINGS:
+        headings += [reading, "by seed"]
+    title = f"test accuracy on digits, %, seeds {', '.join(map(str, SEEDS))}"
+    console.print(plain_table([*headings, "largest lambda"], rows, title))
+    gains = [
+        run.accuracy[READINGS[0]] - best_client(run.summary["local_accuracy"]) for run in results["v4"]
     ]
-    headings = ["seed", "best client", *names, f"{names[0]} gain"]
-    console.print(plain_table(headings, shown, "test accuracy, %"))
+    say(console, f"v4's {READINGS[0]} over the best single client: {100 * np.mean(gains):+.1f} points")

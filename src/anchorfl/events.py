@@ -24,6 +24,15 @@ class RunStarted:
 
 
 @dataclass(frozen=True)
+class Preparing:
+    """The server works before the first round; for progress displays, never written down."""
+
+    what: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
 class BatchTrained:
     """A client went through some samples; for progress displays, never written down."""
 
@@ -41,9 +50,10 @@ class Evaluating:
 
 @dataclass(frozen=True)
 class ClientRound:
-    """One client's round: losses are sample-weighted means, lambda and sigma are the last step's.
+    """One client's round: losses, norms and clipping are sample-weighted means over its steps.
 
-    `readings` are what a balance reports beyond the named ones; they stand beside them in the file.
+    Lambda and sigma are those at its end, lambda_stationary where the mean losses would lead them.
+    `readings` is everything else that was measured; it stands beside the rest in the file.
     """
 
     kind: ClassVar[str] = "client"
@@ -52,27 +62,29 @@ class ClientRound:
     samples: int
     steps: int
     base_loss: float
-    align_loss: float | None
     clip_factor: float
     anneal: float | None
     seconds: float
+    align_loss: float | None = None
     lambda_raw: float | None = None
     lambda_effective: float | None = None
     lambda_stationary: float | None = None
     sigma_sq_local: float | None = None
     sigma_sq_align: float | None = None
+    prototype_norm_seen: float | None = None
+    prototype_norm_unseen: float | None = None
     readings: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class RoundEvaluated:
-    """All clients trained and every fusion was evaluated: the unit in which a run is written."""
+class RoundEnded:
+    """All clients trained, and in some rounds were evaluated: the unit in which a run is written."""
 
     kind: ClassVar[str] = "round"
     round: int
-    accuracy: dict[str, float]
+    accuracy: dict[str, float] | None
     validation_accuracy: dict[str, float] | None
-    local_accuracy: list[float | None]
+    local_accuracy: list[float | None] | None
     samples: int
     train_seconds: float
     upload_seconds: float
@@ -97,11 +109,13 @@ class RunEnded:
     summary: dict[str, Any]
 
 
-Event = RunStarted | BatchTrained | Evaluating | ClientRound | RoundEvaluated | Warned | RunEnded
+Event = (
+    RunStarted | Preparing | BatchTrained | Evaluating | ClientRound | RoundEnded | Warned | RunEnded
+)
 Listener = Callable[[Event], None]
 
 
-def as_record(event: ClientRound | RoundEvaluated | Warned) -> dict[str, Any]:
+def as_record(event: ClientRound | RoundEnded | Warned) -> dict[str, Any]:
     """The object that metrics.jsonl holds: plain JSON, null where a number is not finite."""
     record = asdict(event)
     record |= record.pop("readings", {})
@@ -128,12 +142,12 @@ class MetricsWriter:
 
     def __init__(self, path: Path) -> None:
         self._file: TextIO = path.open("a")
-        self._waiting: list[ClientRound | RoundEvaluated | Warned] = []
+        self._waiting: list[ClientRound | RoundEnded | Warned] = []
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, ClientRound | RoundEvaluated | Warned):
+        if isinstance(event, ClientRound | RoundEnded | Warned):
             self._waiting.append(event)
-        if isinstance(event, RoundEvaluated):
+        if isinstance(event, RoundEnded):
             self._write()
         elif isinstance(event, RunEnded):
             self._waiting = [each for each in self._waiting if isinstance(each, Warned)]

@@ -11,7 +11,7 @@ from typing import Any
 
 from anchorfl.config import Config, flatten, resolve
 from anchorfl.evaluation import balanced_accuracy, macro_f1
-from anchorfl.events import Event, Listener, MetricsWriter, RoundEvaluated, RunEnded, Warned
+from anchorfl.events import Event, Listener, MetricsWriter, RoundEnded, RunEnded, Warned
 from anchorfl.federation import Federation, Outcome
 from anchorfl.models import ImageFacts
 from anchorfl.predictor import Predictor, build_predictor
@@ -48,8 +48,10 @@ class Result:
         return accuracy
 
     @property
-    def rounds(self) -> list[dict[str, Any]]:
-        return [record for record in self.metrics if record["event"] == "round"]
+    def evaluations(self) -> list[dict[str, Any]]:
+        """The records of the rounds that were evaluated."""
+        rounds = (record for record in self.metrics if record["event"] == "round")
+        return [record for record in rounds if record["accuracy"] is not None]
 
     @property
     def lambdas(self) -> dict[int, list[float | None]]:
@@ -59,6 +61,12 @@ class Result:
             if record["event"] == "client":
                 table.setdefault(record["client"], []).append(record["lambda_effective"])
         return table
+
+    @property
+    def largest_lambda(self) -> float | None:
+        """The largest raw lambda of any client at the end of any round; None where there is none."""
+        values = [record.get("lambda_raw") for record in self.metrics]
+        return max((value for value in values if value is not None), default=None)
 
     @cached_property
     def predictor(self) -> Predictor:
@@ -105,11 +113,11 @@ class Ledger:
     def __init__(self, federation: Federation) -> None:
         self.federation = federation
         self.started = time.perf_counter()
-        self.rounds: list[RoundEvaluated] = []
+        self.rounds: list[RoundEnded] = []
         self.warnings: list[str] = []
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, RoundEvaluated):
+        if isinstance(event, RoundEnded):
             self.rounds.append(event)
         elif isinstance(event, Warned):
             self.warnings.append(event.message)
@@ -117,7 +125,8 @@ class Ledger:
     def summary(self, status: str, outcome: Outcome | None, sizes: dict[int, int]) -> dict[str, Any]:
         """What cannot be known of a run that did not finish is null."""
         config, dataset = self.federation.config, self.federation.dataset
-        last = self.rounds[-1] if self.rounds else None
+        seen = [event for event in self.rounds if event.accuracy is not None]
+        last = seen[-1] if seen else None
         fused = outcome.evaluation.fused if outcome else {}
         train_seconds = sum(event.train_seconds for event in self.rounds)
         trained = sum(event.samples for event in self.rounds)
@@ -131,8 +140,7 @@ class Ledger:
             "rounds": len(self.rounds),
             "final_accuracy": last.accuracy if last else None,
             "peak_test_accuracy": {
-                name: max(event.accuracy[name] for event in self.rounds)
-                for name in (last.accuracy if last else {})
+                name: max(event.accuracy[name] for event in seen if event.accuracy) for name in fused
             },
             "validation_accuracy": last.validation_accuracy if last else None,
             "balanced_accuracy": {name: balanced_accuracy(fused[name]) for name in fused} or None,
@@ -141,6 +149,7 @@ class Ledger:
             "seconds": time.perf_counter() - self.started,
             "train_seconds": train_seconds,
             "samples_per_second": trained / train_seconds if trained else None,
+            "task_bytes": len(self.federation.task.to_bytes()),
             "upload_bytes": [sizes.get(number) for number in range(len(partition.clients))],
             "partition_hash": partition.hash,
             "label_table": table.tolist(),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
+from anchorfl import teacher
 from anchorfl.client import Client
 from anchorfl.config import Config
 from anchorfl.data.dataset import Dataset, ImageStore, load_dataset
@@ -20,10 +21,12 @@ from anchorfl.events import (
     Evaluating,
     Event,
     Listener,
-    RoundEvaluated,
+    Preparing,
+    RoundEnded,
     RunStarted,
     Warned,
 )
+from anchorfl.methods import METHODS
 from anchorfl.task import Task
 from anchorfl.training import Trainer
 from anchorfl.upload import Upload
@@ -31,10 +34,12 @@ from anchorfl.upload import Upload
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run ends with: the last uploads, and how they did."""
+    """An evaluation point: what the clients uploaded, and how it did."""
 
     uploads: list[Upload]
     evaluation: Evaluation
+    validation: Evaluation | None
+    upload_seconds: float
 
 
 @dataclass
@@ -73,45 +78,76 @@ class Federation:
     def run(self, folder: str) -> Outcome:
         """The loop, written once: every client trains alone, then the server looks at all of them."""
         self._announce(folder)
-        trainer = Trainer(self.task, self.device)
         store = ImageStore(self.dataset.train, self.device)
         test = ImageStore(self.dataset.test, self.device)
+        self._fill_bank(store)
+        trainer = Trainer(self.task, self.device)
         classes = self.dataset.facts.classes
         clients = [
             Client(number, trainer, store, own, classes)
             for number, own in enumerate(self.partition.clients)
             if len(own)
         ]
-        fusions = self.config.fusion
         for number in range(self.config.train.rounds):
             started = time.perf_counter()
             samples = sum(self._train(client, number) for client in clients)
             trained = time.perf_counter()
-            self.emit(Evaluating(number))
-            uploads = [client.upload() for client in clients]
-            synchronise(self.device)
-            uploaded = time.perf_counter()
-            evaluation = evaluate(trainer, fusions, uploads, test)
-            validation = None
-            if len(self.partition.validation):
-                held_out = torch.from_numpy(self.partition.validation)
-                validation = evaluate(trainer, fusions, uploads, store, held_out).accuracy()
-            evaluated = time.perf_counter()
-            self.emit(
-                RoundEvaluated(
-                    round=number,
-                    accuracy=evaluation.accuracy(),
-                    validation_accuracy=validation,
-                    local_accuracy=evaluation.local_accuracy(len(self.partition.clients)),
-                    samples=samples,
-                    train_seconds=trained - started,
-                    upload_seconds=uploaded - trained,
-                    evaluate_seconds=evaluated - uploaded,
-                    seconds=evaluated - started,
-                    samples_per_second=samples / (trained - started),
-                )
-            )
-        return Outcome(uploads, evaluation)
+            outcome = None
+            if self.config.train.evaluates(number):
+                self.emit(Evaluating(number))
+                outcome = self._evaluate(trainer, clients, test, store)
+            self.emit(self._round_ended(number, samples, started, trained, outcome))
+        assert outcome is not None  # the last round is always evaluated
+        return outcome
+
+    def _fill_bank(self, store: ImageStore) -> None:
+        """V6's server trains its teacher before anything goes down to the clients."""
+        if METHODS.get(self.config.method).anchors != "bank":
+            return
+        public = self.partition.public
+        done, total = 0, len(public) * teacher.EPOCHS
+
+        def on_batch(samples: int) -> None:
+            nonlocal done
+            done += samples
+            self.emit(Preparing("teacher", done, total))
+
+        bank = teacher.build_bank(self.task, self.device, store, public, on_batch)
+        self.task = replace(self.task, bank=bank)
+
+    def _evaluate(
+        self, trainer: Trainer, clients: list[Client], test: ImageStore, store: ImageStore
+    ) -> Outcome:
+        started = time.perf_counter()
+        uploads = [client.upload() for client in clients]
+        synchronise(self.device)
+        seconds = time.perf_counter() - started
+        fusions = self.config.fusion
+        evaluation = evaluate(trainer, fusions, uploads, test)
+        held_out = torch.from_numpy(self.partition.validation)
+        validation = evaluate(trainer, fusions, uploads, store, held_out) if len(held_out) else None
+        return Outcome(uploads, evaluation, validation, seconds)
+
+    def _round_ended(
+        self, number: int, samples: int, started: float, trained: float, outcome: Outcome | None
+    ) -> RoundEnded:
+        ended, local, validation = time.perf_counter(), None, None
+        if outcome is not None:
+            local = outcome.evaluation.local_accuracy(len(self.partition.clients))
+            validation = outcome.validation.accuracy() if outcome.validation else None
+        upload_seconds = outcome.upload_seconds if outcome else 0.0
+        return RoundEnded(
+            round=number,
+            accuracy=outcome.evaluation.accuracy() if outcome else None,
+            validation_accuracy=validation,
+            local_accuracy=local,
+            samples=samples,
+            train_seconds=trained - started,
+            upload_seconds=upload_seconds,
+            evaluate_seconds=ended - trained - upload_seconds,
+            seconds=ended - started,
+            samples_per_second=samples / (trained - started),
+        )
 
     def _announce(self, folder: str) -> None:
         sizes = [len(own) for own in self.partition.clients]

@@ -14,6 +14,7 @@ from torch import Tensor
 
 SUPCON_TEMPERATURE = 0.07
 PROTOTYPE_TEMPERATURE = 1.0
+BANK_TEMPERATURE = 0.5
 EXCLUDED = -1e9
 
 
@@ -51,10 +52,10 @@ def prototype_self_contrast(prototypes: Tensor) -> Tensor:
     return F.cross_entropy(prototypes @ prototypes.T, classes)
 
 
-def base_loss(
+def base_terms(
     terms: Sequence[str], features: Tensor, prototypes: Tensor, labels: Tensor, weights: Tensor
-) -> Tensor:
-    """B: the sum of the named terms (seed 004, MISSION's V4).
+) -> dict[str, Tensor]:
+    """The named terms, whose sum is B (seed 004's V4).
 
     classification     CE(f P', y)
     supervised_contrast SupCon(f, y) at temperature 0.07, all pairs of the two views
@@ -68,11 +69,26 @@ def base_loss(
         "prototype_feature": lambda: cross_entropy(logits / PROTOTYPE_TEMPERATURE, labels, weights),
         "prototype_self": lambda: prototype_self_contrast(prototypes),
     }
-    return torch.stack([compute[term]() for term in terms]).sum()
+    return {term: compute[term]() for term in terms}
+
+
+def bank_contrast(
+    features: Tensor, bank: Tensor, weights: Tensor, temperature: float = BANK_TEMPERATURE
+) -> Tensor:
+    """A of V6: each view's partner against a public bank of M features b.
+
+    mean_i of -log( exp(f_i f_j / t) / (exp(f_i f_j / t) + sum_m exp(f_i b_m / t)) ), where j is the
+    other view of i; rows 0..N/2-1 are first views, the rest second views in the same order. Seed 004.
+    """
+    half = len(features) // 2
+    partners = torch.cat([features[half:], features[:half]])
+    positive = (features * partners).sum(dim=1, keepdim=True)
+    logits = torch.cat([positive, features @ bank.T], dim=1) / temperature
+    return cross_entropy(logits, torch.zeros_like(logits[:, 0], dtype=torch.int64), weights)
 
 
 def align_loss(prototypes: Tensor, anchors: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-    """A: mean over the classes present in the batch, and over dimensions, of (P - anchor)^2."""
+    """A from V7 on: mean over the batch's classes, and over dimensions, of (P - anchor)^2."""
     counts = torch.zeros(len(prototypes), device=prototypes.device)
     present = (counts.index_add(0, labels, weights) > 0).float()
     return weighted_mean((prototypes - anchors).square().mean(dim=1), present)

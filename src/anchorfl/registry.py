@@ -30,6 +30,7 @@ class Registry(Generic[T]):
         self.kind = kind
         self._module = module
         self._entries: dict[str, T] = {}
+        self._families: dict[str, Callable[[str], T]] = {}
         self._elsewhere: dict[str, EntryPoint] = {}
         self._loaded = False
 
@@ -37,6 +38,15 @@ class Registry(Generic[T]):
         def add(entry: T) -> T:
             self._entries[name] = entry
             return entry
+
+        return add
+
+    def family(self, prefix: str) -> Callable[[Callable[[str], T]], Callable[[str], T]]:
+        """For entries made on demand: `prefix:NAME` is what the decorated function makes of NAME."""
+
+        def add(make: Callable[[str], T]) -> Callable[[str], T]:
+            self._families[prefix] = make
+            return make
 
         return add
 
@@ -57,6 +67,9 @@ class Registry(Generic[T]):
 
     def get(self, name: str) -> T:
         self._load()
+        prefix, _, member = name.partition(":")
+        if name not in self._entries and member and prefix in self._families:
+            self._entries[name] = self._families[prefix](member)
         if name not in self._entries and name in self._elsewhere:
             try:
                 self._entries[name] = self._elsewhere[name].load()

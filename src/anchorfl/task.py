@@ -1,4 +1,4 @@
-"""What goes down to a client: the experiment, the weights to start from, the anchors."""
+"""What goes down to a client: the experiment, the weights to start from, anchors or bank."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Task:
     config: Config
     facts: ImageFacts
     weights: Tensors
-    anchors: Tensor | None
+    anchors: Tensor | None = None
+    bank: Tensor | None = None
 
     @staticmethod
     def prepare(config: Config, facts: ImageFacts) -> Task:
@@ -31,8 +32,8 @@ class Task:
             str(config.model.name), facts, config.seed, weights=config.model.weights
         )
         classes, dimension = network.prototypes.shape
-        aligned = METHODS.get(config.method).anchors
-        anchors = simplex_etf(classes, dimension, config.seed) if aligned else None
+        etf = METHODS.get(config.method).anchors == "etf"
+        anchors = simplex_etf(classes, dimension, config.seed) if etf else None
         return Task(config, facts, network.state_dict(), anchors)
 
     def network(self) -> Network:
@@ -45,8 +46,8 @@ class Task:
         settings = flatten(self.config.to_dict())
         shared = {key: value for key, value in settings.items() if key not in LOCAL_KEYS}
         tensors = prefixed("weights", self.weights)
-        if self.anchors is not None:
-            tensors["anchors"] = self.anchors
+        optional = {"anchors": self.anchors, "bank": self.bank}
+        tensors |= {name: value for name, value in optional.items() if value is not None}
         return pack("task", {"config": shared, "facts": asdict(self.facts)}, tensors)
 
     @staticmethod
@@ -57,6 +58,6 @@ class Task:
             method = settings.pop("method")
         except (KeyError, TypeError, ValueError, AttributeError):
             raise UserError("this task holds no experiment") from None
-        anchors = tensors.get("anchors")
         weights = section(tensors, "weights")
-        return Task(resolve(method, settings), facts, weights, anchors)
+        config = resolve(method, settings)
+        return Task(config, facts, weights, tensors.get("anchors"), tensors.get("bank"))

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from anchorfl.balance import ClientFacts
-from anchorfl.config import TrainOptions
+from anchorfl.balance import ClientFacts, Losses
 from anchorfl.data.augment import augmentation_for
 from anchorfl.devices import set_precision, working_precision
-from anchorfl.losses import align_loss, base_loss
+from anchorfl.losses import align_loss, bank_contrast, base_terms
 from anchorfl.methods import METHODS
 from anchorfl.normalisation import averaging, batchnorms
+from anchorfl.optimizer import clip, descend, groups, trained
 from anchorfl.task import Task
 from anchorfl.tensors import Tensors, prefixed, section
 
@@ -50,8 +50,13 @@ class Trainer:
         self.network.to(memory_format=LAYOUT)  # type: ignore[call-overload]
         self.norms = batchnorms(self.network)
         self.anchors = None if task.anchors is None else task.anchors.to(device)
+        self.bank = None if task.bank is None else task.bank.to(device)
         self.augmentation = augmentation_for(task.facts.shape, bool(task.config.data.flip))
         self.terms = METHODS.get(task.config.method).base_terms
+
+    @property
+    def aligned(self) -> bool:
+        return self.anchors is not None or self.bank is not None
 
     def initial_state(self, facts: ClientFacts) -> Tensors:
         """The common start, and the balance's own for this client."""
@@ -75,8 +80,8 @@ class Trainer:
             features: Tensor = functional_call(self.network, weights, (images,))
         return features
 
-    def losses(self, state: Tensors, batch: Batch) -> tuple[Tensor, Tensor]:
-        """B and A on two augmented views of a batch (A is 0 where the method has no anchors)."""
+    def losses(self, state: Tensors, batch: Batch) -> Losses:
+        """B and A on two augmented views of a batch (A is 0 where the method aligns nothing)."""
         views = batch.draws.shape[0]
         repeat = [views] + [1] * (batch.images.dim() - 1)
         images = self.augmentation.apply(batch.images.repeat(repeat), batch.draws.flatten(0, 1))
@@ -89,30 +94,33 @@ class Trainer:
         weights = section(state, "weights")
         features = self.encode({**weights, **section(state, "buffers"), **padding}, images)
         prototypes = weights["prototypes"]
-        base = base_loss(self.terms, features, prototypes, labels, sample_weights)
-        if self.anchors is None:
-            return base, base.new_zeros(())
-        return base, align_loss(prototypes, self.anchors, labels, sample_weights)
+        terms = base_terms(self.terms, features, prototypes, labels, sample_weights)
+        base = torch.stack(list(terms.values())).sum()
+        align = base.new_zeros(())
+        if self.anchors is not None:
+            align = align_loss(prototypes, self.anchors, labels, sample_weights)
+        elif self.bank is not None:
+            align = bank_contrast(features, self.bank, sample_weights)
+        return Losses(base, align, terms.get("classification", base))
 
     def step(self, state: Tensors, batch: Batch, lr: Tensor, anneal: Tensor) -> Tensors:
-        """Move the state by one step of clipped SGD; returns the step's readings as tensors."""
+        """Move the state by one step of clipped SGD; returns what is averaged over a round."""
         self.network.train()
-        base, align = self.losses(state, batch)
-        loss, readings = self.config.align.loss(base, align, section(state, "balance"), anneal)
+        losses = self.losses(state, batch)
+        loss, kept = self.config.align.loss(losses, section(state, "balance"), anneal)
         parameters = trained(state)
-        gradients = torch.autograd.grad(
+        values = torch.autograd.grad(
             loss, list(parameters.values()), allow_unused=True, materialize_grads=True
         )
+        gradients = groups(dict(zip(parameters, values, strict=True)))
         with torch.no_grad():
-            clip_factor = clip(gradients, self.config.train.clip_norm)
-            sgd(state, dict(zip(parameters, gradients, strict=True)), lr, self.config.train)
+            clipping = clip(gradients, self.config.train)
+            descend(state, gradients, lr, self.config)
+            for name, value in kept.items():
+                state[f"balance/{name}"].copy_(value)
             state["steps"] += 1
-        return {
-            "base_loss": base.detach(),
-            "align_loss": align.detach(),
-            "clip_factor": clip_factor,
-            **{name: value.detach() for name, value in readings.items()},
-        }
+        measured = {f"{name}_loss": value.detach() for name, value in losses._asdict().items()}
+        return {**measured, **clipping}
 
     @torch.no_grad()
     def recomputed_statistics(self, state: Tensors, batches: Iterable[Tensor]) -> Tensors:
@@ -125,38 +133,6 @@ class Trainer:
             with averaging(self.network, number):
                 self.encode({**section(state, "weights"), **buffers}, images.float() / 255)
         return buffers
-
-
-def clip(gradients: tuple[Tensor, ...], largest: float) -> Tensor:
-    """Scale all gradients in place so that their joint norm is at most `largest`; the factor."""
-    norms = torch._foreach_norm(gradients)
-    total = torch.linalg.vector_norm(torch.stack(norms))
-    factor = (largest / (total + 1e-6)).clamp(max=1.0) if largest else torch.ones_like(total)
-    torch._foreach_mul_(gradients, factor)
-    return factor
-
-
-def sgd(state: Tensors, gradients: Tensors, lr: Tensor, options: TrainOptions) -> None:
-    """m <- momentum m + g + decay w;  w <- w - lr m. In place, many tensors at a time.
-
-    Decay is for the network's weights; a balance has none.
-    """
-    weights = [state[name] for name in gradients]
-    momentum = [state[f"momentum/{name}"] for name in gradients]
-    torch._foreach_mul_(momentum, options.momentum)
-    torch._foreach_add_(momentum, list(gradients.values()))
-    decayed = [name for name in gradients if name.startswith("weights/")]
-    if options.weight_decay and decayed:
-        torch._foreach_add_(
-            [state[f"momentum/{name}"] for name in decayed],
-            [state[name] for name in decayed],
-            alpha=options.weight_decay,
-        )
-    torch._foreach_add_(weights, torch._foreach_mul(momentum, -lr))
-
-
-def trained(state: Tensors) -> Tensors:
-    return {name: value for name, value in state.items() if value.requires_grad}
 
 
 def persistent_buffers(module: nn.Module) -> Tensors:

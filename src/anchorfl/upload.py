@@ -1,4 +1,4 @@
-"""What comes up from a client: its weights and prototypes, and how many samples of each class."""
+"""What comes up from a client: its weights and prototypes, and what it says of its classes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ from anchorfl.tensors import Tensors, pack, prefixed, section, unpack
 
 @dataclass(frozen=True)
 class Upload:
-    """`weights` is the network's whole state: parameters, prototypes among them, and buffers."""
+    """`weights` is the network's whole state: parameters, prototypes among them, and buffers.
+
+    `class_means` (C x d) are means of normalised features, a row of zeros for a class that the client
+    does not hold or holds too few samples of to tell; None where no fusion asked for them.
+    """
 
     client: int
     class_counts: Tensor
     weights: Tensors
+    class_means: Tensor | None = None
 
     @property
     def samples(self) -> int:
@@ -28,6 +33,8 @@ class Upload:
 
     def to_bytes(self) -> bytes:
         tensors = {"class_counts": self.class_counts, **prefixed("weights", self.weights)}
+        if self.class_means is not None:
+            tensors["class_means"] = self.class_means
         return pack("upload", {"client": self.client}, tensors)
 
     @staticmethod
@@ -37,4 +44,4 @@ class Upload:
         client = content.get("client")
         if not isinstance(client, int) or "class_counts" not in tensors or "prototypes" not in weights:
             raise UserError("this upload names no client, or holds no class counts or no prototypes")
-        return Upload(client, tensors["class_counts"], weights)
+        return Upload(client, tensors["class_counts"], weights, tensors.get("class_means"))

@@ -18,8 +18,11 @@ def make_uploads() -> list[Upload]:
     return [
         Upload(
             client,
-            torch.tensor([size, 0, 0, 0]),
-            {
+            class_counts=torch.tensor([size, 0, 0, 0]),
+            class_means=torch.randn(
+                CLASSES, DIMENSION, generator=torch.Generator().manual_seed(client)
+            ),
+            weights={
                 "prototypes": torch.randn(CLASSES, DIMENSION, generator=draw),
                 "encoder.weight": torch.full((2,), float(client)),
                 "encoder.count": torch.tensor(3 * client),

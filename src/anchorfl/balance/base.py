@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from torch import Tensor
 
+from anchorfl.options import option
 from anchorfl.registry import Registry
+from anchorfl.schedules import SCHEDULES, Moment
 from anchorfl.tensors import Tensors
+
+LOG_LIMIT = 40.0
 
 
 @dataclass(frozen=True)
@@ -16,31 +22,72 @@ class ClientFacts:
     """What a balance may know of its client before training."""
 
     class_counts: Tensor
+    batches: int
+
+
+class Losses(NamedTuple):
+    """A step's losses: B, A, and the part of B that is CE(f P', y)."""
+
+    base: Tensor
+    align: Tensor
+    classification: Tensor
 
 
 @dataclass(frozen=True)
 class Balance(ABC):
     """Turns B and A into the loss whose single backward moves weights and balance alike.
 
-    The fields of a subclass are its options, `align.NAME` on the command line. `loss` works on
-    tensors only, so that it can be compiled and stacked over clients. `schedule` names s(p); a
-    balance that can be annealed makes it one of its options.
+    The fields of a subclass are its options, `align.NAME` on the command line. `loss` and `readings`
+    work on tensors only, so that they can be compiled and stacked over clients. `schedule` names
+    s(p); a balance that can be annealed makes it one of its options.
     """
 
     schedule = "constant"
 
+    def check(self, local_epochs: int) -> None:  # noqa: B027 (most have nothing to check)
+        """Raise a UserError where the options do not fit the experiment."""
+
     def init(self, facts: ClientFacts) -> Tensors:
         """The tensors that the balance keeps in the client's state.
 
-        Those that require a gradient are trained beside the weights; the others are constants.
+        Those that require a gradient are trained beside the weights; the others `loss` may replace.
         """
         return {}
 
+    def sgd(self, lr: float, momentum: float) -> tuple[float, float]:
+        """Learning rate and momentum of its trained tensors, given the weights'."""
+        return lr, momentum
+
+    def anneal(self, moment: Moment) -> float:
+        """s in an epoch."""
+        return SCHEDULES[self.schedule](moment.progress)
+
     @abstractmethod
-    def loss(
-        self, base: Tensor, align: Tensor, state: Tensors, anneal: Tensor
-    ) -> tuple[Tensor, Tensors]:
-        """(loss, readings): readings are the client event's lambda fields, as tensors."""
+    def loss(self, losses: Losses, state: Tensors, anneal: Tensor) -> tuple[Tensor, Tensors]:
+        """(loss, kept): `kept` are new values of the balance's tensors that are not trained."""
+
+    def readings(self, losses: Losses, state: Tensors, anneal: Tensor) -> Tensors:
+        """What a client's event says of lambda, from a round's mean losses and its last state."""
+        return {}
 
 
 BALANCES: Registry[type[Balance]] = Registry("balance", "anchorfl.balance")
+
+
+def schedule_option(default: str) -> str:
+    chosen: str = option(
+        default,
+        "s(p), the annealing over global progress: constant, linear, cosine",
+        choices=tuple(SCHEDULES),
+    )
+    return chosen
+
+
+def bounded(logarithm: Tensor) -> Tensor:
+    """Held within +-40, where e^x and its square are still numbers; the gradient passes through."""
+    return logarithm + (logarithm.clamp(-LOG_LIMIT, LOG_LIMIT) - logarithm).detach()
+
+
+def ratio(upper: Tensor, lower: Tensor) -> Tensor:
+    """upper/lower, at most upper e^40: a loss of exactly 0 gives a huge number, not infinity."""
+    return upper / lower.clamp(min=math.exp(-LOG_LIMIT))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
-from anchorfl.balance.base import BALANCES, Balance
+from anchorfl.balance.base import BALANCES, Balance, ClientFacts, Losses, schedule_option
 from anchorfl.options import option
 from anchorfl.tensors import Tensors
 
@@ -14,29 +16,63 @@ from anchorfl.tensors import Tensors
 @BALANCES.register("none")
 @dataclass(frozen=True)
 class NoAlignment(Balance):
-    """The weights see B alone (V4, seed 004)."""
+    """No lambda.
 
-    def loss(
-        self, base: Tensor, align: Tensor, state: Tensors, anneal: Tensor
-    ) -> tuple[Tensor, Tensors]:
-        return base, {}
+    weights see    B
+    source         V4, seed 004
+    """
+
+    def loss(self, losses: Losses, state: Tensors, anneal: Tensor) -> tuple[Tensor, Tensors]:
+        return losses.base, {}
+
+
+@dataclass(frozen=True)
+class Given(Balance):
+    """A lambda that `init` puts into the client's state and nothing moves."""
+
+    schedule: str = schedule_option("constant")
+
+    def loss(self, losses: Losses, state: Tensors, anneal: Tensor) -> tuple[Tensor, Tensors]:
+        return losses.base + anneal * state["lambda"] * losses.align, {}
+
+    def readings(self, losses: Losses, state: Tensors, anneal: Tensor) -> Tensors:
+        return {"lambda_raw": state["lambda"], "lambda_effective": anneal * state["lambda"]}
 
 
 @BALANCES.register("fixed")
 @dataclass(frozen=True)
-class Fixed(Balance):
-    """The weights see B + s(p) lambda A with one lambda for all clients (V7, seed 001)."""
+class Fixed(Given):
+    """One lambda for all clients.
 
-    schedule: str = option(
-        "constant",
-        "s(p), the annealing over global progress: constant, linear, cosine",
-        choices=("constant", "linear", "cosine"),
-    )
+    weights see    B + s lambda A
+    source         V7, seeds 001 and 000
+    """
+
     lambda_: float = option(5.0, "weight of the align loss", at_least=0)
 
-    def loss(
-        self, base: Tensor, align: Tensor, state: Tensors, anneal: Tensor
-    ) -> tuple[Tensor, Tensors]:
-        raw = anneal.new_full((), self.lambda_)
-        effective = anneal * raw
-        return base + effective * align, {"lambda_raw": raw, "lambda_effective": effective}
+    def init(self, facts: ClientFacts) -> Tensors:
+        return {"lambda": torch.tensor(self.lambda_)}
+
+
+@BALANCES.register("entropy")
+@dataclass(frozen=True)
+class Entropy(Given):
+    """A lambda for each client, from the entropy H of its labels in bits, C classes.
+
+    lambda         lambda_min + (lambda_max - lambda_min) H / log2 C
+    weights see    B + s lambda A
+    source         V9, seeds 001 and 000 (the formula is inferred from seed 001's table)
+    """
+
+    lambda_min: float = option(0.1, "lambda of a client with a single class", at_least=0)
+    lambda_max: float = option(10.0, "lambda of a client with all classes alike", at_least=0)
+
+    def init(self, facts: ClientFacts) -> Tensors:
+        return {"lambda": entropy_lambda(facts.class_counts, self.lambda_min, self.lambda_max)}
+
+
+def entropy_lambda(class_counts: Tensor, smallest: float, largest: float) -> Tensor:
+    """V9's lambda of a client: linear in the normalised entropy of its labels."""
+    shares = class_counts.double() / class_counts.sum().clamp(min=1)
+    entropy = -torch.xlogy(shares, shares).sum() / math.log(len(class_counts))
+    return (smallest + (largest - smallest) * entropy).float()

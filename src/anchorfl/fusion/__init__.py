@@ -1,10 +1,12 @@
 """What the server does with uploads: each fusion makes one predictor of them."""
 
 from anchorfl.fusion.base import FUSIONS, Fusion, Head, ServerView
+from anchorfl.fusion.class_mean import ClassMean
 from anchorfl.fusion.means import FeatureMean, NoiseWeighted, ParameterMean, SoftmaxMean
 
 __all__ = [
     "FUSIONS",
+    "ClassMean",
     "FeatureMean",
     "Fusion",
     "Head",

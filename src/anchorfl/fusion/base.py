@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -36,7 +37,12 @@ class ServerView:
 
 @dataclass(frozen=True)
 class Fusion(ABC):
-    """The fields of a subclass are its options, `fusion.NAME.FIELD` on the command line."""
+    """The fields of a subclass are its options, `fusion.NAME.FIELD` on the command line.
+
+    `needs` names what it wants in an upload beside weights and class counts: `class_means`.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ()
 
     def encoders(self, uploads: Sequence[Upload]) -> list[Tensors]:
         """The weights to encode images with: by default every client's own, as uploaded."""

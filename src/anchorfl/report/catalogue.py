@@ -26,6 +26,16 @@ from anchorfl.report.plots import draw_partition_figure
 from anchorfl.report.tables import listing, partition_table
 
 T = TypeVar("T")
+BASE_TERMS = {
+    "classification": "CE(f P', y)",
+    "supervised_contrast": "SupCon(f, y; 0.07)",
+    "prototype_feature": "CE(f P' / 1, y)",
+    "prototype_self": "CE(P P', 0..C-1)",
+}
+ALIGN_TERMS = {
+    "etf": "mean over present classes and dimensions of (P - anchor)^2",
+    "bank": "-log of e(f g) / (e(f g) + sum of e(f b) over the bank), e(x) = e^2x, g the other view",
+}
 
 
 def first_line(thing: type) -> str:
@@ -47,25 +57,26 @@ def show_methods(console: Console, name: str | None, fusions: bool) -> None:
     if fusions:
         show_fusions(console)
     elif name is None:
-        console.print(listing(told(METHODS, lambda method: method.summary)))
+        rows = told(METHODS, lambda method: method.summary)
+        rows.append(("torchjd:NAME", "B and A combined by a TorchJD scalarizer (extra: balance)"))
+        console.print(listing(rows))
     else:
         show_method(console, name)
 
 
 def show_method(console: Console, name: str) -> None:
+    """What the method minimises, as its balance's docstring writes it, and every default."""
     method = METHODS.get(name)
     balance = BALANCES.get(method.balance)
-    options = describe(balance)
-    rows = [
-        (name, method.summary),
-        ("formula", method.formula),
-        ("balance", f"{method.balance}: {first_line(balance)}"),
-        ("source", method.source),
-    ]
-    for key, default, text in options:
-        value = method.defaults.get(f"align.{key}", default)
-        rows.append((f"align.{key}={value}", text))
-    console.print(listing(rows))
+    say(console, f"{name}: {method.summary}\n")
+    say(console, f"B              {' + '.join(BASE_TERMS[term] for term in method.base_terms)}")
+    if method.anchors is not None:
+        say(console, f"A              {ALIGN_TERMS[method.anchors]}")
+    say(console, f"lambda         {inspect.getdoc(balance)}\n")
+    defaults = {f"align.{key}": (value, text) for key, value, text in describe(balance)}
+    for key, value in method.defaults.items():
+        defaults[key] = (str(value), defaults.get(key, ("", "default of this method"))[1])
+    console.print(listing([(f"{key}={value}", text) for key, (value, text) in defaults.items()]))
 
 
 def show_fusions(console: Console) -> None:

@@ -74,7 +74,9 @@ def draw_partition_figure(
     return save(figure, path)
 
 
-def draw_accuracy_figure(curves: Mapping[str, NDArray[np.float64]], title: str, path: Path) -> Path:
+def draw_accuracy_figure(
+    rounds: Sequence[int], curves: Mapping[str, NDArray[np.float64]], title: str, path: Path
+) -> Path:
     """Test accuracy by round: one curve a name, runs x rounds; several runs stand faintly behind."""
     figure, axes = new_figure(7.2, 3.8)
     for number, (name, values) in enumerate(curves.items()):
@@ -82,9 +84,9 @@ def draw_accuracy_figure(curves: Mapping[str, NDArray[np.float64]], title: str, 
         colour = "#888888" if lonely else COLOURS[number % len(COLOURS)]
         style: dict[str, Any] = {"color": colour, "linestyle": "--" if lonely else "-"}
         marker = "o" if values.shape[1] == 1 else None
-        axes.plot(100 * values.mean(axis=0), label=name, linewidth=2, marker=marker, **style)
+        axes.plot(rounds, 100 * values.mean(axis=0), label=name, linewidth=2, marker=marker, **style)
         if len(values) > 1:
-            axes.plot(100 * values.T, linewidth=0.6, alpha=0.4, **style)
+            axes.plot(rounds, 100 * values.T, linewidth=0.6, alpha=0.4, **style)
     axes.set(xlabel="round", ylabel="test accuracy (%)")
     axes.set_title(plain(title), fontsize=10, loc="left")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -96,21 +98,51 @@ def draw_accuracy_figure(curves: Mapping[str, NDArray[np.float64]], title: str, 
 def accuracy_curves(results: Sequence[Result]) -> dict[str, NDArray[np.float64]]:
     """Every fusion's accuracy by round, and the best single client's, for runs of equal length."""
     curves = {
-        name: np.array([[record["accuracy"][name] for record in run.rounds] for run in results])
+        name: np.array([[record["accuracy"][name] for record in run.evaluations] for run in results])
         for name in results[0].accuracy
     }
-    alone = [[best_client(record["local_accuracy"]) for record in run.rounds] for run in results]
+    alone = [[best_client(record["local_accuracy"]) for record in run.evaluations] for run in results]
     return {**curves, BEST_CLIENT: np.array(alone)}
 
 
+def evaluated_rounds(result: Result) -> list[int]:
+    return [record["round"] for record in result.evaluations]
+
+
+def draw_lambda_figure(result: Result, title: str, path: Path) -> Path:
+    """Lambda by round, a colour a client, on a log axis: raw, effective and where it is heading."""
+    figure, axes = new_figure(7.2, 3.8)
+    styles = {"lambda_raw": "-", "lambda_effective": "--", "lambda_stationary": ":"}
+    records = [record for record in result.metrics if record["event"] == "client"]
+    for number, client in enumerate(sorted({record["client"] for record in records})):
+        own = [record for record in records if record["client"] == client]
+        for name, style in styles.items():
+            values = [record[name] or np.nan for record in own]
+            rounds = [record["round"] for record in own]
+            label = f"client {client}" if style == "-" else None
+            colour = COLOURS[number % len(COLOURS)]
+            axes.plot(rounds, values, style, color=colour, linewidth=1.4, label=label)
+    for name, style in styles.items():
+        axes.plot([], [], style, color=INK, linewidth=1.4, label=name.replace("_", " "))
+    axes.set(xlabel="round", ylabel="lambda", yscale="log")
+    axes.set_title(plain(title), fontsize=10, loc="left")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(alpha=0.15)
+    axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
+    return save(figure, path)
+
+
 def draw_run_figures(result: Result) -> list[Path]:
-    """The pictures at the end of a run, in its folder."""
+    """The pictures at the end of a run, in its folder; lambda's where there is one."""
     summary, folder = result.summary, RunFolder(result.folder).figures
-    counts = np.array(summary["label_table"])
+    counts, names = np.array(summary["label_table"]), summary["class_names"]
     title = f"{summary['method']} on {summary['dataset']}"
-    return [
-        draw_partition_figure(
-            counts, summary["class_names"], "samples by label and client", folder / "partition.png"
-        ),
-        draw_accuracy_figure(accuracy_curves([result]), title, folder / "accuracy.png"),
+    held = "samples by label and client"
+    rounds, curves = evaluated_rounds(result), accuracy_curves([result])
+    pictures = [
+        draw_partition_figure(counts, names, held, folder / "partition.png"),
+        draw_accuracy_figure(rounds, curves, title, folder / "accuracy.png"),
     ]
+    if result.largest_lambda is not None:
+        pictures.append(draw_lambda_figure(result, title, folder / "lambda.png"))
+    return pictures

@@ -22,7 +22,8 @@ from anchorfl.events import (
     Evaluating,
     Event,
     Listener,
-    RoundEvaluated,
+    Preparing,
+    RoundEnded,
     RunEnded,
     RunStarted,
     Warned,
@@ -69,14 +70,18 @@ class PlainProgress:
             self.rounds, self.total, self.done = event.rounds, total_samples(event), 0
             self.started = time.perf_counter()
             self.say(opening(event))
+        elif isinstance(event, Preparing):
+            self.say_if_silent(f"{event.what} {event.done / event.total:.0%}")
+            self.started = time.perf_counter()
         elif isinstance(event, BatchTrained):
             self.done += event.samples
             self.say_if_silent(f"{self.place(event.round)} client {event.client}  {self.left()} left")
         elif isinstance(event, Evaluating):
             self.say_if_silent(f"{self.place(event.round)} evaluating")
-        elif isinstance(event, RoundEvaluated):
+        elif isinstance(event, RoundEnded):
             pace = f"{event.samples_per_second:,.0f} samples/s  {self.left()} left"
-            self.say(f"{self.place(event.round)}  {percentages(event.accuracy)}  {pace}")
+            told = percentages(event.accuracy) if event.accuracy else "trained"
+            self.say(f"{self.place(event.round)}  {told}  {pace}")
         elif isinstance(event, Warned):
             self.say(f"warning: {event.message}")
 
@@ -125,13 +130,15 @@ class LiveProgress:
             total = total_samples(event)
             self.task: TaskID = self.bar.add_task("starting", total=total, accuracy="")
             self.bar.start()
+        elif isinstance(event, Preparing):
+            self.bar.update(self.task, description=f"{event.what} {event.done / event.total:.0%}")
         elif isinstance(event, BatchTrained):
             place = f"round {event.round + 1}/{self.rounds} client {event.client}"
             self.bar.update(self.task, advance=event.samples, description=place)
         elif isinstance(event, Evaluating):
             place = f"round {event.round + 1}/{self.rounds} evaluating"
             self.bar.update(self.task, description=place)
-        elif isinstance(event, RoundEvaluated):
+        elif isinstance(event, RoundEnded) and event.accuracy:
             name, value = next(iter(event.accuracy.items()))
             self.bar.update(self.task, accuracy=f"{name} {value:.1%}")
         elif isinstance(event, Warned):

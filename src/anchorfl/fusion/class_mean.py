@@ -1,0 +1,55 @@
+"""The fusion that reads no prototype: every class is scored by the clients that hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from anchorfl.errors import UserError
+from anchorfl.fusion.base import FUSIONS, Fusion, Head, ServerView
+from anchorfl.options import option
+from anchorfl.tensors import Tensors
+from anchorfl.upload import Upload
+
+LOWEST_COSINE = -1.0
+
+
+class ClassMeanHead(Head):
+    """Scores: sum_k w_kc cos(f_k, m_kc); a class that no client tells of gets the lowest cosine."""
+
+    directions: Tensor
+    missing: Tensor
+
+    def __init__(self, means: Tensor, weights: Tensor) -> None:
+        super().__init__()
+        shares = weights / weights.sum(dim=0).clamp(min=1e-12)
+        self.register_buffer("directions", F.normalize(means, dim=2) * shares[:, :, None])
+        self.register_buffer("missing", LOWEST_COSINE * (weights.sum(dim=0) == 0).float())
+
+    def forward(self, features: Tensor) -> Tensor:
+        return torch.einsum("knd,kcd->nc", features, self.directions) + self.missing
+
+
+@FUSIONS.register("class-mean")
+@dataclass(frozen=True)
+class ClassMean(Fusion):
+    """Per class, cosines to the clients' class means, weighted by n_kc^q: no prototype is read.
+
+    sum_k w_kc cos(f_k, m_kc), m_kc client k's mean normalised feature of class c, and w_kc its n_kc^q
+    over the sum of all clients'. Classes under `upload.min_count` samples are left out by the client.
+    """
+
+    needs = ("class_means",)
+    q: float = option(0.5, "exponent of a client's class count", at_least=0)
+
+    def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
+        told = [upload.class_means for upload in uploads if upload.class_means is not None]
+        if len(told) < len(uploads):
+            raise UserError("fusion class-mean: these uploads hold no class means")
+        means = torch.stack(told).to(view.device)
+        counts = torch.stack([upload.class_counts for upload in uploads]).to(view.device)
+        return ClassMeanHead(means, counts.float() ** self.q * means.any(dim=2))

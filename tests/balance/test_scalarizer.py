@@ -1,0 +1,91 @@
+import sys
+
+import pytest
+import torch
+
+from anchorfl.balance import BALANCES
+from anchorfl.config import resolve
+from anchorfl.errors import UserError
+from anchorfl.registry import Registry
+from tests.balance.conftest import facts, losses
+
+scalarization = pytest.importorskip("torchjd.scalarization")
+NAMES = [name for name in scalarization.__all__ if name != "Scalarizer"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_scalarizer_gives_a_loss_and_finite_readings(name: str) -> None:
+    balance = resolve(f"torchjd:{name}", {}).align
+    state = balance.init(facts([5, 5]))
+    seen = losses(6.0, 0.5)
+    loss, kept = balance.loss(seen, state, torch.tensor(1.0))
+    assert torch.isfinite(loss)
+    assert kept.keys() <= state.keys()
+    readings = balance.readings(seen, state, torch.tensor(1.0))
+    assert all(torch.isfinite(value) for value in readings.values())
+
+
+def test_uncertainty_weighting_is_v10() -> None:
+    """TorchJD's UW and V10 are one formula, so loss, weights and lambda must agree."""
+    theirs, ours = resolve("torchjd:UW", {}).align, resolve("v10", {}).align
+    seen, one = losses(6.0, 0.5), torch.tensor(1.0)
+    state, mine = theirs.init(facts([5, 5])), ours.init(facts([5, 5]))
+    with torch.no_grad():
+        state["log_var"].copy_(torch.tensor([0.7, -0.4]))
+        mine["log_sigma_sq_local"].fill_(0.7)
+        mine["log_sigma_sq_align"].fill_(-0.4)
+    torch.testing.assert_close(theirs.loss(seen, state, one)[0], ours.loss(seen, mine, one)[0])
+    wanted = ours.readings(seen, mine, one)
+    for name, value in theirs.readings(seen, state, one).items():
+        torch.testing.assert_close(value, wanted[name].detach())
+
+
+def test_dynamic_weight_average_from_the_state_is_the_original() -> None:
+    balance, original = resolve("torchjd:DWA", {"align.strength": 1.5}).align, scalarization.DWA(1.5)
+    state = balance.init(facts([5, 5], batches=3))
+    generator = torch.Generator().manual_seed(0)
+    for step in range(15):
+        base, align = (0.5 + torch.rand(2, generator=generator)).tolist()
+        loss, kept = balance.loss(losses(base, align), state, torch.tensor(1.0))
+        state |= kept
+        assert float(loss) == pytest.approx(float(original(torch.tensor([base, align]))), rel=1e-5)
+        if step % 3 == 2:
+            original.step()
+
+
+def test_famo_moves_weight_to_the_loss_that_falls_more_slowly() -> None:
+    balance = resolve("torchjd:FAMO", {}).align
+    state = balance.init(facts([5, 5]))
+    for step in range(20):
+        now = losses(6.0 * 0.9**step, 0.5)
+        loss, kept = balance.loss(now, state, torch.tensor(1.0))
+        (gradient,) = torch.autograd.grad(loss, state["_w"])
+        with torch.no_grad():
+            state["_w"] -= 0.5 * gradient
+            state["before"].copy_(kept["before"])
+    assert state["_w"][1] > state["_w"][0]
+
+
+def test_preference_and_strength_reach_the_scalarizer() -> None:
+    loss, _ = run_once("torchjd:Constant", {"align.lambda": 3.0})
+    assert loss == pytest.approx(6.0 + 3.0 * 0.5)
+    soft, _ = run_once("torchjd:STCH", {"align.lambda": 1.0, "align.strength": 0.01})
+    assert soft == pytest.approx(6.0, abs=0.1)
+
+
+def run_once(method: str, settings: dict[str, object]) -> tuple[float, dict[str, torch.Tensor]]:
+    balance = resolve(method, settings).align
+    loss, kept = balance.loss(losses(6.0, 0.5), balance.init(facts([5, 5])), torch.tensor(1.0))
+    return float(loss), kept
+
+
+def test_an_unknown_scalarizer_and_a_missing_extra_end_in_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(UserError, match=r"torchjd:DWAA is unknown; did you mean DWA\?"):
+        resolve("torchjd:DWAA", {})
+    fresh: Registry[type] = Registry("balance", "anchorfl.balance")
+    fresh._families = BALANCES._families  # type: ignore[assignment]
+    monkeypatch.setitem(sys.modules, "torchjd.scalarization", None)
+    with pytest.raises(UserError, match=r"pip install 'anchorfl\[balance\]'"):
+        fresh.get("torchjd:DWA")

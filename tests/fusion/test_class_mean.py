@@ -1,0 +1,56 @@
+import pytest
+import torch
+import torch.nn.functional as F
+
+from anchorfl.data.dataset import ImageStore
+from anchorfl.errors import UserError
+from anchorfl.fusion import ClassMean, ServerView
+from anchorfl.tensors import unpack
+from anchorfl.upload import Upload
+from tests.conftest import CPU, make_trainer
+from tests.test_client import make_client
+
+VIEW = ServerView(lambda weights, images: images, (1, 8, 8), 0, CPU)
+
+
+def upload(client: int, counts: list[int], means: torch.Tensor | None) -> Upload:
+    return Upload(client, torch.tensor(counts), {"prototypes": torch.zeros(3, 2)}, means)
+
+
+def test_each_class_is_scored_by_the_clients_that_hold_it() -> None:
+    first = upload(0, [16, 4, 0], torch.tensor([[3.0, 0.0], [0.0, 0.5], [0.0, 0.0]]))
+    second = upload(1, [4, 0, 0], torch.tensor([[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]))
+    features = F.normalize(torch.tensor([[[1.0, 2.0]], [[3.0, 1.0]]]), dim=2)
+    head = ClassMean(q=0.5).head([first, second], [], VIEW)
+    (f0,), (f1,) = features
+    wanted = [(4 * f0[0] + 2 * f1[1]) / 6, f0[1], torch.tensor(-1.0)]
+    torch.testing.assert_close(head(features)[0], torch.stack(wanted))
+    equal = ClassMean(q=0.0).head([first, second], [], VIEW)
+    torch.testing.assert_close(equal(features)[0, 0], (f0[0] + f1[1]) / 2)
+
+
+def test_uploads_without_class_means_are_refused() -> None:
+    with pytest.raises(UserError, match="no class means"):
+        ClassMean().head([upload(0, [1, 1, 1], None)], [], VIEW)
+
+
+def test_a_client_tells_the_means_of_classes_it_holds_enough_of(store: ImageStore) -> None:
+    trainer = make_trainer("v4", **{"upload.min_count": 3})
+    client = make_client(trainer, store, [0, 4, 8, 1, 5, 2])  # 3 of class 0, 2 of class 1, 1 of 2
+    means = client.upload().class_means
+    assert means is not None
+    assert means[1:].abs().sum() == 0
+    weights = client.upload().weights
+    trainer.network.eval()
+    with torch.no_grad():
+        features = trainer.encode(weights, store.images[[0, 4, 8]].float() / 255)
+    torch.testing.assert_close(means[0], features.mean(dim=0))
+
+
+def test_class_means_travel_only_where_a_fusion_asks_for_them(store: ImageStore) -> None:
+    for fusion, told in (("feature-mean", False), ("feature-mean,class-mean", True)):
+        sent = make_client(make_trainer("v4", fusion=fusion), store, list(range(12))).upload()
+        _, tensors = unpack("upload", sent.to_bytes())
+        assert ("class_means" in tensors) is told
+        again = Upload.from_bytes(sent.to_bytes())
+        assert (again.class_means is not None) is told

@@ -1,0 +1,116 @@
+"""Every method by name, on digits and on clients that are hard to train on."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from anchorfl import Experiment
+from anchorfl.client import Client
+from anchorfl.config import resolve
+from anchorfl.data.dataset import ImageStore
+from anchorfl.events import as_record
+from anchorfl.methods import METHODS
+from anchorfl.schedules import Moment
+from tests.conftest import command, make_trainer
+
+NAMES = [
+    "v4",
+    "v6",
+    "v6-curriculum",
+    "v6-adaptive",
+    "v7",
+    "v7-linear",
+    "v9",
+    "v9-linear",
+    "v10",
+    "v10-decoupled",
+    "v11-linear",
+    "v11-cosine",
+    "v12",
+    "v12-cosine",
+    "v12-raw",
+    "v12-gamma",
+    "weight-annealed",
+    "log-annealed",
+    "log-annealed-gamma",
+    "closed-form",
+    "revised-uncertainty",
+]
+LINEAR = [1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]
+COSINE = [1.0, 0.975, 0.904, 0.793, 0.654, 0.5, 0.345, 0.206, 0.095, 0.024]
+
+
+def test_the_table_holds_the_diarys_methods_and_their_cures() -> None:
+    assert sorted(NAMES) == sorted(name for name in METHODS.names() if ":" not in name)
+
+
+@pytest.mark.parametrize("method", [*NAMES, "torchjd:DWA"])
+def test_every_method_runs_and_reports_finite_lambdas(method: str, tmp_path: Path) -> None:
+    settings = {"rounds": 2, **({"local_epochs": 2} if method.startswith("v6") else {})}
+    result = Experiment(method=method, train=settings, seed=1, out=tmp_path / "run").run()
+    clients = [record for record in result.metrics if record["event"] == "client"]
+    assert len(clients) == 10
+    aligned = method != "v4"
+    for record in clients:
+        assert (record["lambda_effective"] is not None) is aligned
+        assert (record["align_loss"] is not None) is aligned
+        shares = [
+            record.get(f"gradient_share_{group}", 0) for group in ("encoder", "prototypes", "sigmas")
+        ]
+        assert sum(shares) == pytest.approx(1, abs=1e-3)
+        assert record["prototype_norm_seen"] > 0
+    assert set(result.accuracy) == {"feature-mean", "class-mean"}
+
+
+@pytest.mark.parametrize(("method", "wanted"), [("v11-linear", LINEAR), ("v11-cosine", COSINE)])
+def test_annealing_follows_seed_000s_factors(method: str, wanted: list[float]) -> None:
+    """Ten rounds of ten epochs; the seed's server anneals by the round, which is an epoch here."""
+    balance = resolve(method, {}).align
+    factors = [balance.anneal(Moment(round_, 10, 1)) for round_ in range(10)]
+    assert factors == pytest.approx(wanted, abs=1e-3)
+
+
+@pytest.mark.parametrize("method", [name for name in NAMES if not name.startswith("v6")])
+@pytest.mark.parametrize("own", [[0], [0, 4], [0, 4, 8, 12, 16]])
+def test_a_tiny_or_single_class_client_gives_finite_numbers(
+    method: str, own: list[int], store: ImageStore
+) -> None:
+    trainer = make_trainer(method, **{"train.rounds": 4, "train.batch_size": 3})
+    client = Client(0, trainer, store, np.array(own), 4)
+    for number in range(4):
+        record = as_record(client.train_round(number, lambda samples: None))
+        for name, value in record.items():
+            assert value is None or isinstance(value, str) or math.isfinite(value), name
+    assert all(value.isfinite().all() for value in client.state.values())
+
+
+def test_v12_and_v12_gamma_differ_in_gamma_alone() -> None:
+    first, second = resolve("v12", {}).to_dict(), resolve("v12-gamma", {}).to_dict()
+    assert second["align"].pop("gamma") == 0.05
+    assert first.pop("method") != second.pop("method")
+    assert first == second
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_a_method_is_shown_with_formula_source_and_defaults(method: str, tmp_path: Path) -> None:
+    from rich.console import Console
+
+    from anchorfl.report.catalogue import show_methods
+
+    console = Console(width=120, record=True, file=(tmp_path / "log").open("w"))
+    show_methods(console, method, fusions=False)
+    text = console.export_text()
+    assert text.startswith(f"{method}: ")
+    assert "see" in text
+    assert "source" in text
+
+
+def test_a_preset_serves_another_method_without_keys_it_does_not_have(tmp_path: Path) -> None:
+    preset = Path(__file__).parents[1] / "presets" / "explosion-digits.yaml"
+    words = ("method=v4", "train.rounds=1", "out=run")
+    done = command("run", str(preset), *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "v4 has no align.schedule, align.start" in done.stderr
+    assert "v4 on digits" in done.stdout
