@@ -24,6 +24,7 @@ from anchorfl.training import Trainer
 torch.set_num_threads(1)
 FACTS = ImageFacts((1, 8, 8), 4, (0.5,), (0.25,))
 CPU = torch.device("cpu")
+RECORDS = Path(__file__).parents[1] / "benchmarks" / "records"
 
 
 def command(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:

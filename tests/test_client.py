@@ -238,3 +238,16 @@ def test_the_upload_carries_the_statistics_that_were_asked_for(store: ImageStore
     running = client.state["buffers/encoder.1.running_mean"]
     assert torch.equal(uploads["running"], running)
     assert not torch.allclose(uploads["recomputed"], running, atol=1e-3)
+
+
+def test_prototype_norms_are_told_apart_by_what_the_client_holds(store: ImageStore) -> None:
+    client = make_client(make_trainer("v4"), store, [0, 4, 8, 1])  # classes 0 and 1
+    with torch.no_grad():
+        for label, norm in enumerate((2.0, 4.0, 5.0, 7.0)):
+            row = client.state["weights/prototypes"][label]
+            row.mul_(norm / row.norm())
+    norms = {name: value.item() for name, value in client._prototype_norms().items()}
+    assert norms["prototype_norm_seen"] == pytest.approx(3.0, rel=1e-5)
+    assert norms["prototype_norm_unseen"] == pytest.approx(6.0, rel=1e-5)
+    everything = make_client(make_trainer("v4"), store, list(range(8)))
+    assert "prototype_norm_unseen" not in everything._prototype_norms()

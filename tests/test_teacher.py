@@ -1,11 +1,15 @@
 """V6: the public share, the teacher's bank, and what travels."""
 
+from pathlib import Path
+
 import numpy as np
+import pytest
 import torch
 
-from anchorfl import Experiment
+from anchorfl import Experiment, teacher
 from anchorfl.client import Client
 from anchorfl.data.dataset import ImageStore
+from anchorfl.errors import UserError
 from anchorfl.federation import Federation
 from anchorfl.losses import bank_contrast
 from anchorfl.task import Task
@@ -41,6 +45,33 @@ def test_the_bank_is_made_of_normalised_features_of_a_trained_teacher(store: Ima
     torch.testing.assert_close(bank, build_bank(task, CPU, store, public, seen.append))
 
 
+def test_the_bank_is_made_of_the_public_share_alone_and_of_4096_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = Experiment(method="v6", train={"rounds": 1}, out=tmp_path / "run", seed=3).config
+    federation = Federation.prepare(config)
+    asked: list[np.ndarray] = []
+
+    def watched(task: Task, device: object, store: ImageStore, public: np.ndarray, *_: object) -> None:
+        asked.append(public)
+        return build_bank(task, CPU, store, public[:8], lambda samples: None)
+
+    monkeypatch.setattr(teacher, "build_bank", watched)
+    monkeypatch.setattr(teacher, "EPOCHS", 1)
+    federation._fill_bank(ImageStore(federation.dataset.train, CPU))
+    assert np.array_equal(asked[0], federation.partition.public)
+    monkeypatch.setattr(teacher, "BANK_SIZE", 3)
+    store = ImageStore(federation.dataset.train, CPU)
+    assert len(build_bank(federation.task, CPU, store, np.arange(8), lambda samples: None)) == 3
+
+
+def test_a_partition_without_a_public_share_is_refused(tmp_path: Path) -> None:
+    Experiment(train={"rounds": 1}, out=tmp_path / "run").run()
+    saved = {"file": tmp_path / "run" / "partition.json"}
+    with pytest.raises(UserError, match="v6 needs a public share, and this partition has none"):
+        Federation.prepare(Experiment(method="v6", partition=saved).config)
+
+
 def test_the_bank_travels_in_the_task_with_its_bytes(store: ImageStore) -> None:
     task = Task.prepare(make_trainer("v6").config, FACTS)
     filled = Task(task.config, FACTS, task.weights, bank=torch.rand(7, 64))
@@ -68,7 +99,7 @@ def test_stage_one_moves_the_encoder_and_leaves_the_prototypes(store: ImageStore
     assert not torch.equal(client.state["weights/prototypes"], before["weights/prototypes"])
 
 
-def test_v6_takes_the_public_share_from_every_client(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_v6_takes_the_public_share_from_every_client(tmp_path: Path) -> None:
     settings = {"train": {"rounds": 1, "local_epochs": 2}, "out": tmp_path / "run", "seed": 3}
     experiment = Experiment(method="v6", **settings)
     partition = Federation.prepare(experiment.config).partition

@@ -22,6 +22,7 @@ from anchorfl.config import (
     resolve,
 )
 from anchorfl.errors import UserError
+from anchorfl.methods import METHODS
 from anchorfl.options import describe
 
 WORDS = "key=value ..."
@@ -90,15 +91,17 @@ def options(
 def preset_with(preset: dict[str, object], words: dict[str, object]) -> tuple[str, dict[str, object]]:
     """A preset under the command line's words; with `method=` its other settings serve that one.
 
-    The preset's align keys that the other method does not have are left out, and named.
+    Of the preset's align keys those that the other method lacks, or that tell it from its relatives
+    (the schedule, its own defaults), are left out, and named.
     """
     preset.pop("out", None)
     named = str(preset.pop("method"))
     method = str(words.pop("method", named))
-    known = all_keys(method)
+    own = {"align.schedule", *METHODS.get(method).defaults}
+    known = set(all_keys(method)) - own
     unfitting = [key for key in preset if key.startswith("align.") and key not in known]
     if method != named and unfitting:
-        print(f"{method} has no {', '.join(unfitting)}: left out", file=sys.stderr)
+        print(f"{method} does not take the preset's {', '.join(unfitting)}", file=sys.stderr)
         preset = {key: value for key, value in preset.items() if key not in unfitting}
     return method, {**preset, **words}
 
@@ -117,7 +120,7 @@ def run(
       anchorfl run v4 fusion=feature-mean,softmax-mean,iffi,parameter-mean
       anchorfl run v12-gamma align.gamma=0.1 align.start=entropy train.clip=group
       anchorfl run presets/v4-digits.yaml train.rounds=5
-      anchorfl run presets/explosion-digits.yaml method=v12-gamma seed=1
+      anchorfl run presets/v12-gamma-digits.yaml method=v12 seed=1
       anchorfl run runs/EARLIER/config.yaml out=runs/again
     """
     words = parse_words(settings or [])
@@ -151,6 +154,123 @@ def demo(
 
     with stoppable():
         run_demo(make_console(), rounds)
+
+
+@app.command()
+def forecast(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[RUN] [align.KEY=VALUE ...]", show_default=False)
+    ] = None,
+    method: Annotated[str, typer.Option(help="Whose lambda, where no RUN is given.")] = "v12",
+    rounds: Annotated[int, typer.Option(help="Rounds of one epoch.", min=1)] = 50,
+    steps: Annotated[int, typer.Option(help="Steps a round.", min=1)] = 40,
+    base: Annotated[float, typer.Option(help="B, constant.", min=1e-9)] = 8.0,
+    align: Annotated[float | None, typer.Option(help="A, constant.", min=1e-30)] = None,
+    align_from: Annotated[float, typer.Option(help="A in the first round.", min=1e-30)] = 1.0,
+    align_to: Annotated[float, typer.Option(help="A in the last round.", min=1e-30)] = 0.001,
+    clip: Annotated[float, typer.Option(help="Clip factor on the sigmas.", min=0, max=1)] = 1.0,
+    bound: Annotated[float, typer.Option(help="A lambda that is too large.", min=1e-9)] = 100.0,
+    figure: Annotated[Path, typer.Option(help="Picture to write.")] = Path("forecast.png"),
+) -> None:
+    """Say where lambda will go, without training: from assumed losses, or from a run's own.
+
+    \b
+    Examples:
+      anchorfl forecast --method v12 --rounds 50 --base 8 --align-from 1 --align-to 0.001
+      anchorfl forecast --method v12-gamma --base 9 --align 1 align.gamma=0.1 align.sigma_lr=0.005
+      anchorfl forecast runs/v12-svhn-dirichlet-0.05-seed1 --bound 1000
+    """
+    from anchorfl.report import forecasts
+    from anchorfl.report.console import make_console
+
+    folders = [word for word in words or [] if "=" not in word]
+    settings = parse_words([word for word in words or [] if "=" in word])
+    if folders:
+        from anchorfl.records import read_run
+
+        if len(folders) > 1 or settings:
+            raise UserError("forecast: name one run alone, or none and align.KEY=VALUE words")
+        forecasts.show_run(make_console(), read_run(folders[0]), bound, figure)
+        return
+    course = (align, align) if align is not None else (align_from, align_to)
+    assumed = forecasts.assumed_rounds(rounds, base, course, clip, steps)
+    forecasts.show_assumed(make_console(), method, settings, assumed, bound, figure)
+
+
+@app.command()
+def diagnose(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", show_default=False)],
+) -> None:
+    """Say in plain sentences what happened in a run and what to do about it.
+
+    \b
+    Example:
+      anchorfl diagnose runs/v12-digits-dirichlet-0.05-seed1
+    """
+    from anchorfl.records import read_run
+    from anchorfl.report.console import make_console, say
+    from anchorfl.report.diagnosis import show_diagnosis
+
+    console = make_console()
+    for folder in runs:
+        if len(runs) > 1:
+            say(console, f"{folder}:")
+        show_diagnosis(console, read_run(folder))
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", show_default=False)],
+    figures: Annotated[
+        Path | None, typer.Option(help="Folder for PNG pictures and the lambda tables.")
+    ] = None,
+) -> None:
+    """Write a run's page anew (report.html in its folder), and pictures for a paper.
+
+    \b
+    Examples:
+      anchorfl report runs/v12-digits-dirichlet-0.05-seed1
+      anchorfl report runs/v12-digits-dirichlet-0.05-seed1 --figures figures
+    """
+    from anchorfl.records import read_run
+    from anchorfl.report.console import make_console, say
+    from anchorfl.report.figures import write_figures
+    from anchorfl.report.page import write_page
+
+    console = make_console()
+    for folder in runs:
+        run = read_run(folder)
+        say(console, f"report: {write_page(run)}")
+        if figures is not None:
+            place = figures / folder.name if len(runs) > 1 else figures
+            for path in write_figures(run, place):
+                say(console, f"figure: {path}")
+
+
+@app.command()
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", show_default=False)],
+    baseline: Annotated[
+        str | None, typer.Option(help="Method to subtract, paired by seed.", show_default=False)
+    ] = None,
+    page: Annotated[Path | None, typer.Option(help="Page with overlaid curves to write.")] = None,
+    table: Annotated[Path | None, typer.Option(help="Table to write: .md or .csv.")] = None,
+) -> None:
+    """Put runs beside each other: grouped by what differs, mean +- deviation over seeds.
+
+    \b
+    Examples:
+      anchorfl compare runs/demo/* --baseline v4
+      anchorfl compare runs/* --page compare.html --table compare.md
+    """
+    from anchorfl.records import read_run
+    from anchorfl.report.compare import show_comparison
+    from anchorfl.report.console import make_console
+
+    found = [read_run(folder) for folder in runs if folder.is_dir()]
+    if not found:
+        raise UserError("compare: name at least one run's folder")
+    show_comparison(make_console(), found, baseline, page, table)
 
 
 @app.command()

@@ -90,6 +90,9 @@ class Client:
         epochs = self.config.train.local_epochs
         means = {name: value / (len(self.own) * epochs) for name, value in sums.items()}
         losses = Losses(*(means[f"{name}_loss"] for name in Losses._fields))
+        if number == 0:
+            for name, value in self.config.align.after_first_round(losses).items():
+                self.state[f"balance/{name}"].copy_(value)
         factor = torch.tensor(anneal, device=self.trainer.device)
         readings = {
             **means,

@@ -120,6 +120,9 @@ class GeneralOptions:
     seed: int = option(0, "seed of everything that is drawn", at_least=0)
     device: str = option("auto", "auto, cpu, cuda, cuda:1, mps")
     out: str | None = option(None, "run folder; open: a new one under runs/")
+    track: str | None = option(
+        None, "send the numbers to tensorboard or mlflow as well", choices=("tensorboard", "mlflow")
+    )
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,14 @@ from rich.console import Console
 
 from anchorfl.config import resolve
 from anchorfl.experiment import Result, run_config
+from anchorfl.records import read_run
 from anchorfl.report.console import say
+from anchorfl.report.diagnosis import show_diagnosis
+from anchorfl.report.figures import write_figures
 from anchorfl.report.plots import (
     BEST_CLIENT,
     accuracy_curves,
     draw_accuracy_figure,
-    draw_run_figures,
     evaluated_rounds,
 )
 from anchorfl.report.progress import show_progress
@@ -44,13 +46,18 @@ def run_demo(console: Console, rounds: int) -> None:
                 "out": str(folder / f"{method}-seed{seed}"),
             }
             result = run_config(resolve(method, settings), (show_progress(console),))
-            draw_run_figures(result)
+            write_figures(read_run(result.folder), result.folder / "figures")
             results[method].append(result)
     show_table(console, results)
-    rounds_shown = evaluated_rounds(results["v4"][0])
+    for method in ("v12", "v12-gamma"):
+        for result in results[method]:
+            say(console, f"{method}, seed {result.config.seed}:")
+            show_diagnosis(console, read_run(result.folder))
     title = f"{READINGS[0]} on digits, 5 clients, alpha 0.05, mean of three seeds"
-    curves = {method: accuracy_curves(runs)[READINGS[0]] for method, runs in results.items()}
-    curves[BEST_CLIENT] = accuracy_curves(results["v4"])[BEST_CLIENT]
+    read = {method: [read_run(each.folder) for each in runs] for method, runs in results.items()}
+    curves = {method: accuracy_curves(runs)[READINGS[0]] for method, runs in read.items()}
+    curves[BEST_CLIENT] = accuracy_curves(read["v4"])[BEST_CLIENT]
+    rounds_shown = evaluated_rounds(read["v4"][0])
     pictures = {
         "accuracy by round": draw_accuracy_figure(rounds_shown, curves, title, folder / "accuracy.png"),
         "who holds what, seed 1": results["v4"][0].folder / "figures" / "partition.png",
@@ -59,6 +66,7 @@ def run_demo(console: Console, rounds: int) -> None:
     }
     for what, path in pictures.items():
         say(console, f"picture, {what}: {path}")
+    say(console, f"pages: {folder}/*/report.html")
 
 
 def show_table(console: Console, results: Mapping[str, Sequence[Result]]) -> None:

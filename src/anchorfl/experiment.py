@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import platform
 import time
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from anchorfl import __version__
 from anchorfl.config import Config, flatten, resolve
+from anchorfl.devices import device_name
 from anchorfl.evaluation import balanced_accuracy, macro_f1
 from anchorfl.events import Event, Listener, MetricsWriter, RoundEnded, RunEnded, Warned
 from anchorfl.federation import Federation, Outcome
 from anchorfl.models import ImageFacts
 from anchorfl.predictor import Predictor, build_predictor
+from anchorfl.records import read_run
+from anchorfl.report.page import write_page
+from anchorfl.report.track import tracker
 from anchorfl.runfolder import RunFolder
 
 
@@ -92,10 +101,13 @@ def run_config(config: Config, listeners: tuple[Listener, ...] = ()) -> Result:
     federation.partition.save(folder.partition, federation.dataset.name, labels)
     ledger = Ledger(federation)
     federation.listeners = [MetricsWriter(folder.metrics), ledger, *listeners]
+    if config.general.track is not None:
+        settings = flatten(federation.config.to_dict())
+        federation.listeners.append(tracker(config.general.track, folder.path, settings))
     status, outcome = "failed", None
     try:
         outcome = federation.run(str(folder.path))
-        status = "finished"
+        status = "stopped" if federation.stopping else "finished"
     except KeyboardInterrupt:
         status = "stopped"
         raise
@@ -104,7 +116,20 @@ def run_config(config: Config, listeners: tuple[Listener, ...] = ()) -> Result:
         summary = ledger.summary(status, outcome, sizes)
         folder.write_summary(summary)
         federation.emit(RunEnded(summary))
+        write_page(read_run(folder.path))
     return load_run(folder.path)
+
+
+def environment(device: torch.device) -> dict[str, str]:
+    """What a run was made with."""
+    return {
+        "anchorfl": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "device": device_name(device),
+        "platform": platform.platform(),
+        "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
 
 
 class Ledger:
@@ -146,6 +171,7 @@ class Ledger:
             "balanced_accuracy": {name: balanced_accuracy(fused[name]) for name in fused} or None,
             "macro_f1": {name: macro_f1(fused[name]) for name in fused} or None,
             "local_accuracy": last.local_accuracy if last else None,
+            "confusion": {name: fused[name].long().tolist() for name in fused} or None,
             "seconds": time.perf_counter() - self.started,
             "train_seconds": train_seconds,
             "samples_per_second": trained / train_seconds if trained else None,
@@ -155,5 +181,6 @@ class Ledger:
             "label_table": table.tolist(),
             "images": asdict(dataset.facts),
             "class_names": dataset.class_names,
+            "environment": environment(self.federation.device),
             "warnings": self.warnings,
         }

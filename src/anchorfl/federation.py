@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 
@@ -14,6 +15,8 @@ from anchorfl.config import Config
 from anchorfl.data.dataset import Dataset, ImageStore, load_dataset
 from anchorfl.data.partition import Partition, draw_partition
 from anchorfl.devices import choose_device, device_name, synchronise, working_precision
+from anchorfl.diagnose.guard import Guard
+from anchorfl.errors import UserError
 from anchorfl.evaluation import Evaluation, evaluate
 from anchorfl.events import (
     BatchTrained,
@@ -25,11 +28,18 @@ from anchorfl.events import (
     RoundEnded,
     RunStarted,
     Warned,
+    as_record,
 )
 from anchorfl.methods import METHODS
 from anchorfl.task import Task
 from anchorfl.training import Trainer
 from anchorfl.upload import Upload
+
+REACTIONS = {
+    "warn": "align.guard=stop ends such a run, cap holds lambda, v12-gamma bounds it",
+    "stop": "the run stops after this round (align.guard=stop)",
+    "cap": "its effective lambda is held at 10 times B/A of round 0 (align.guard=cap)",
+}
 
 
 @dataclass(frozen=True)
@@ -52,6 +62,10 @@ class Federation:
     task: Task
     device: torch.device
     listeners: list[Listener] = field(default_factory=list)
+    stopping: bool = False
+
+    def __post_init__(self) -> None:
+        self.guard = Guard(self.config.align)
 
     @staticmethod
     def prepare(config: Config) -> Federation:
@@ -69,6 +83,8 @@ class Federation:
             public, clients = len(partition.public) / total, len(partition.clients)
             drawn = replace(config.partition, clients=clients, public=public)
             config = replace(config, data=data, partition=drawn)
+        if METHODS.get(config.method).anchors == "bank" and not len(partition.public):
+            raise UserError(f"method {config.method} needs a public share, and this partition has none")
         return Federation(config, dataset, partition, Task.prepare(config, dataset.facts), device)
 
     def emit(self, event: Event) -> None:
@@ -93,10 +109,12 @@ class Federation:
             samples = sum(self._train(client, number) for client in clients)
             trained = time.perf_counter()
             outcome = None
-            if self.config.train.evaluates(number):
+            if self.config.train.evaluates(number) or self.stopping:
                 self.emit(Evaluating(number))
                 outcome = self._evaluate(trainer, clients, test, store)
             self.emit(self._round_ended(number, samples, started, trained, outcome))
+            if self.stopping:
+                break
         assert outcome is not None  # the last round is always evaluated
         return outcome
 
@@ -166,6 +184,14 @@ class Federation:
             if size == 0:
                 message = f"client {number} holds no sample: it is skipped and has weight 0"
                 self.emit(Warned("empty-client", message, client=number))
+        if any("class_means" in fusion.needs for fusion in self.config.fusion.values()):
+            labels, facts = self.dataset.train.labels, self.dataset.facts
+            largest = self.partition.label_table(labels, facts.classes).max(axis=0)
+            untold = (largest < self.config.upload.min_count).sum()
+            if untold:
+                message = f"{untold} of {facts.classes} classes have no client with upload.min_count="
+                message += f"{self.config.upload.min_count} samples: class-mean never names them"
+                self.emit(Warned("untold-classes", message))
 
     def _train(self, client: Client, number: int) -> int:
         """One client's round; returns how many samples it went through."""
@@ -175,10 +201,21 @@ class Federation:
 
         event = client.train_round(number, on_batch)
         self.emit(event)
+        self._guard(as_record(event))
         if not has_finite_losses(event):
             message = f"client {client.number} has a loss that is not finite; lower train.lr"
             self.emit(Warned("non-finite", message, client=client.number, round=number))
         return event.samples * self.config.train.local_epochs
+
+    def _guard(self, record: dict[str, Any]) -> None:
+        """Say that a client's lambda is running away, and end the run where that is wanted."""
+        reaction = getattr(self.config.align, "guard", "off")
+        alarm = None if reaction == "off" else self.guard.look(record)
+        if alarm is None:
+            return
+        self.stopping = reaction == "stop"
+        message = f"{alarm.message}; {REACTIONS[reaction]}"
+        self.emit(Warned("guard", message, client=alarm.client, round=alarm.round))
 
 
 def has_finite_losses(event: ClientRound) -> bool:

@@ -36,7 +36,7 @@ METHODS: Registry[Method] = Registry("method", __name__)
 
 LINEAR = {"align.schedule": "linear"}
 COSINE = {"align.schedule": "cosine"}
-PUBLIC = {"partition.public": 0.1, "train.local_epochs": 5}
+PUBLIC = {"partition.public": 0.1, "train.local_epochs": 5, "train.reset_optimizer": True}
 
 for name, method in {
     "v4": Method("the FAFI baseline: no alignment", anchors=None),

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
-import numpy as np
-import torch
-
-HOST = torch.device("cpu")
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
 
 
 def derive(seed: int, purpose: str, client: int = -1, epoch: int = -1) -> int:
@@ -23,21 +23,27 @@ def derive(seed: int, purpose: str, client: int = -1, epoch: int = -1) -> int:
 
 
 def generator(seed: int, purpose: str, client: int = -1, epoch: int = -1) -> torch.Generator:
+    import torch
+
     return torch.Generator().manual_seed(derive(seed, purpose, client, epoch))
 
 
 def numpy_generator(seed: int, purpose: str) -> np.random.Generator:
+    import numpy as np
+
     return np.random.default_rng(derive(seed, purpose))
 
 
 @contextmanager
 def seeded(
-    seed: int, purpose: str, client: int = -1, epoch: int = -1, device: torch.device = HOST
+    seed: int, purpose: str, client: int = -1, epoch: int = -1, device: torch.device | None = None
 ) -> Iterator[None]:
     """For code that draws from the global generator (a module's initialisation, dropout).
 
     Inside, that generator starts from the derived seed; afterwards it is as it was before.
     """
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    import torch
+
+    with torch.random.fork_rng(devices=[device] if device and device.type == "cuda" else []):
         torch.manual_seed(derive(seed, purpose, client, epoch))
         yield

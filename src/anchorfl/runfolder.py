@@ -6,13 +6,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from anchorfl.config import Config, read_preset, resolve
 from anchorfl.errors import UserError
-from anchorfl.upload import Upload
+
+if TYPE_CHECKING:
+    from anchorfl.upload import Upload
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,8 @@ class RunFolder:
 
     def read_uploads(self, sizes: Sequence[int | None]) -> list[Upload]:
         """The uploads of all clients that sent one, whose bytes the summary knows."""
+        from anchorfl.upload import Upload
+
         uploads = []
         for client, size in enumerate(sizes):
             file = self.upload_file(client)

@@ -13,7 +13,15 @@ from anchorfl.methods import METHODS
 from anchorfl.models import ImageFacts, Network, build_network
 from anchorfl.tensors import Tensors, pack, prefixed, section, unpack
 
-LOCAL_KEYS = ("device", "out", "data.root", "partition.file", "model.weights", "train.precision")
+LOCAL_KEYS = (
+    "device",
+    "out",
+    "track",
+    "data.root",
+    "partition.file",
+    "model.weights",
+    "train.precision",
+)
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -17,10 +14,11 @@ from anchorfl.config import resolve
 from anchorfl.data.dataset import ImageStore
 from anchorfl.methods import METHODS
 from anchorfl.optimizer import trained
+from anchorfl.records import read_run
 from anchorfl.schedules import Moment
 from anchorfl.tensors import section
 from tests.balance.conftest import facts, losses, settled
-from tests.conftest import make_trainer
+from tests.conftest import RECORDS, make_trainer
 from tests.test_training import COUNTS, make_batch
 
 B, A, S, GAMMA = 6.0, 0.5, 0.4, 0.05
@@ -187,17 +185,13 @@ def test_the_start_is_zero_local_first_or_v9s_lambda() -> None:
 
 def test_seed_000s_product_law_holds_on_recorded_losses() -> None:
     """Two schedules on one record of B(t), A(t): lambda differs, lambda * s does not, once relaxed."""
-    record = (
-        Path(__file__).parents[2] / "benchmarks" / "records" / "v12-gamma-svhn-seed1.metrics.jsonl.gz"
-    )
-    lines = [json.loads(line) for line in gzip.decompress(record.read_bytes()).splitlines()]
-    own = [line for line in lines if line["event"] == "client" and line["client"] == 0]
+    own = read_run(RECORDS / "v12-gamma-svhn-seed1").clients[0]
     products: dict[str, list[float]] = {}
     for method in ("v12", "v12-cosine"):
         balance = balance_of(method)
         assert isinstance(balance, Uncertainty)
         state = balance.init(facts([5, 5]))
-        moving = list(state.values())
+        moving = [value for value in state.values() if value.requires_grad]
         for index, line in enumerate(own):
             s = torch.tensor(balance.anneal(Moment(index, len(own), 1)))
             now = losses(line["base_loss"], line["align_loss"])

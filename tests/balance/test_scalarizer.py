@@ -7,26 +7,31 @@ from anchorfl.balance import BALANCES
 from anchorfl.config import resolve
 from anchorfl.errors import UserError
 from anchorfl.registry import Registry
-from tests.balance.conftest import facts, losses
+from tests.balance.conftest import facts, losses, settled
 
 scalarization = pytest.importorskip("torchjd.scalarization")
 NAMES = [name for name in scalarization.__all__ if name != "Scalarizer"]
 
 
+@pytest.mark.parametrize(("base", "align"), [(6.0, 0.5), (6.0, 0.0), (0.0, 0.5), (0.0, 0.0)])
 @pytest.mark.parametrize("name", NAMES)
-def test_every_scalarizer_gives_a_loss_and_finite_readings(name: str) -> None:
+def test_every_scalarizer_stays_finite(name: str, base: float, align: float) -> None:
     balance = resolve(f"torchjd:{name}", {}).align
-    state = balance.init(facts([5, 5]))
-    seen = losses(6.0, 0.5)
-    loss, kept = balance.loss(seen, state, torch.tensor(1.0))
-    assert torch.isfinite(loss)
-    assert kept.keys() <= state.keys()
-    readings = balance.readings(seen, state, torch.tensor(1.0))
-    assert all(torch.isfinite(value) for value in readings.values())
+    state = settled(balance, base, align, 1.0, steps=600)
+    readings = balance.readings(losses(base, align), state, torch.tensor(1.0))
+    for value in [*state.values(), *readings.values()]:
+        assert torch.isfinite(value).all(), (state, readings)
+
+
+def test_readings_of_a_random_scalarizer_survive_a_rerun() -> None:
+    balance = resolve("torchjd:Random", {}).align
+    seen, state = losses(6.0, 0.5), balance.init(facts([5, 5]))
+    first, second = (balance.readings(seen, state, torch.tensor(1.0)) for _ in range(2))
+    assert first == second
 
 
 def test_uncertainty_weighting_is_v10() -> None:
-    """TorchJD's UW and V10 are one formula, so loss, weights and lambda must agree."""
+    """TorchJD's UW and V10 are one formula, so what moves and every weight must agree."""
     theirs, ours = resolve("torchjd:UW", {}).align, resolve("v10", {}).align
     seen, one = losses(6.0, 0.5), torch.tensor(1.0)
     state, mine = theirs.init(facts([5, 5])), ours.init(facts([5, 5]))
@@ -34,7 +39,11 @@ def test_uncertainty_weighting_is_v10() -> None:
         state["log_var"].copy_(torch.tensor([0.7, -0.4]))
         mine["log_sigma_sq_local"].fill_(0.7)
         mine["log_sigma_sq_align"].fill_(-0.4)
-    torch.testing.assert_close(theirs.loss(seen, state, one)[0], ours.loss(seen, mine, one)[0])
+    (moves,) = torch.autograd.grad(theirs.loss(seen, state, one)[0], state["log_var"])
+    sigmas = [mine["log_sigma_sq_local"], mine["log_sigma_sq_align"]]
+    torch.testing.assert_close(
+        moves, torch.stack(torch.autograd.grad(ours.loss(seen, mine, one)[0], sigmas))
+    )
     wanted = ours.readings(seen, mine, one)
     for name, value in theirs.readings(seen, state, one).items():
         torch.testing.assert_close(value, wanted[name].detach())

@@ -1,6 +1,9 @@
-"""Who sets lambda, the weight of the align loss A beside the base loss B."""
+"""Who sets lambda, the weight of the align loss A beside the base loss B.
 
-from anchorfl.balance import annealed, bank, fixed, scalarizer, uncertainty
+These modules import torch where they make tensors, so that a forecast can use their formulas without.
+"""
+
+from anchorfl.balance import annealed, bank, fixed, uncertainty
 from anchorfl.balance.base import BALANCES, Balance, ClientFacts, Losses
 
 __all__ = [
@@ -11,6 +14,12 @@ __all__ = [
     "annealed",
     "bank",
     "fixed",
-    "scalarizer",
     "uncertainty",
 ]
+
+
+@BALANCES.family("torchjd")
+def scalarized(name: str) -> type[Balance]:
+    from anchorfl.balance import scalarizer
+
+    return scalarizer.scalarized(name)

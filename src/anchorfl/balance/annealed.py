@@ -1,4 +1,4 @@
-"""A lambda learned and annealed: V12, its cures, and the forms that anneal elsewhere.
+"""A lambda learned and annealed: V11, V12, their cures, and the forms that anneal elsewhere.
 
 Notation as in `uncertainty`; s is the schedule's factor, gamma a floor under sa2.
 """
@@ -6,14 +6,17 @@ Notation as in `uncertainty`; s is the schedule's factor, gamma a floor under sa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
-from anchorfl.balance.base import BALANCES, Balance, ClientFacts, Losses, ratio, schedule_option
+from anchorfl.balance.base import BALANCES, Balance, ClientFacts, Losses, schedule_option
 from anchorfl.balance.uncertainty import Decoupled, Uncertainty
+from anchorfl.maths import N, exp, log1p, ratio, sqrt
 from anchorfl.options import option
-from anchorfl.tensors import Tensors
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from anchorfl.tensors import Tensors
 
 GAMMA = "gamma / sa2 is added to what the sigmas see: a floor of 2 gamma under sa2"
 
@@ -32,14 +35,30 @@ class Annealed(Uncertainty):
 
     schedule: str = schedule_option("linear")
 
-    def objective(self, base: Tensor, align: Tensor, u: Tensor, v: Tensor, s: Tensor) -> Tensor:
-        return (torch.exp(-u) * base + s * torch.exp(-v) * align + u + v) / 2
+    def objective(self, base: N, align: N, u: N, v: N, s: N) -> N:
+        return (exp(-u) * base + s * exp(-v) * align + u + v) / 2
 
-    def stationary(self, base: Tensor, align: Tensor, s: Tensor) -> Tensor:
+    def stationary(self, base: N, align: N, s: N) -> N:
         return ratio(base, s * align)
 
-    def effective(self, u: Tensor, v: Tensor, s: Tensor) -> Tensor:
-        return s * torch.exp(u - v)
+    def effective(self, u: N, v: N, s: N) -> N:
+        return s * exp(u - v)
+
+
+@BALANCES.register("rescaled")
+@dataclass(frozen=True)
+class Rescaled(Annealed):
+    """V10's expression with A annealed, the whole of it times 2 sl2 (detached).
+
+    sigmas see     2 sl2 (e^-u B/2 + s e^-v A/2 + (u + v)/2): V12's objective, 2 sl2 times as fast
+    weights see    B + s lambda A
+    stationary     sl2 = B, sa2 = s A, lambda* = B/(s A)
+    consequence    s lambda* = B/A: annealing cancels itself
+    source         V11, seed 000
+    """
+
+    def pace(self, u: N) -> N:
+        return 2 * exp(u)
 
 
 @BALANCES.register("annealed-raw")
@@ -71,10 +90,10 @@ class AnnealedGamma(Annealed):
 
     gamma: float = option(0.05, GAMMA, at_least=0)
 
-    def objective(self, base: Tensor, align: Tensor, u: Tensor, v: Tensor, s: Tensor) -> Tensor:
-        return super().objective(base, align, u, v, s) + self.gamma * torch.exp(-v)
+    def objective(self, base: N, align: N, u: N, v: N, s: N) -> N:
+        return super().objective(base, align, u, v, s) + self.gamma * exp(-v)
 
-    def stationary(self, base: Tensor, align: Tensor, s: Tensor) -> Tensor:
+    def stationary(self, base: N, align: N, s: N) -> N:
         return ratio(base, s * align + 2 * self.gamma)
 
 
@@ -108,10 +127,10 @@ class LogAnnealed(Uncertainty):
 
     schedule: str = schedule_option("linear")
 
-    def objective(self, base: Tensor, align: Tensor, u: Tensor, v: Tensor, s: Tensor) -> Tensor:
-        return (torch.exp(-u) * base + torch.exp(-v) * align + u + s * v) / 2
+    def objective(self, base: N, align: N, u: N, v: N, s: N) -> N:
+        return (exp(-u) * base + exp(-v) * align + u + s * v) / 2
 
-    def stationary(self, base: Tensor, align: Tensor, s: Tensor) -> Tensor:
+    def stationary(self, base: N, align: N, s: N) -> N:
         return ratio(s * base, align)
 
 
@@ -129,10 +148,10 @@ class LogAnnealedGamma(LogAnnealed):
 
     gamma: float = option(0.05, GAMMA, at_least=0)
 
-    def objective(self, base: Tensor, align: Tensor, u: Tensor, v: Tensor, s: Tensor) -> Tensor:
-        return super().objective(base, align, u, v, s) + self.gamma * torch.exp(-v)
+    def objective(self, base: N, align: N, u: N, v: N, s: N) -> N:
+        return super().objective(base, align, u, v, s) + self.gamma * exp(-v)
 
-    def stationary(self, base: Tensor, align: Tensor, s: Tensor) -> Tensor:
+    def stationary(self, base: N, align: N, s: N) -> N:
         return ratio(s * base, align + 2 * self.gamma)
 
 
@@ -150,21 +169,21 @@ class Revised(Uncertainty):
 
     schedule: str = schedule_option("linear")
 
-    def objective(self, base: Tensor, align: Tensor, u: Tensor, v: Tensor, s: Tensor) -> Tensor:
+    def objective(self, base: N, align: N, u: N, v: N, s: N) -> N:
         return revised(base, u) + revised(align, v)
 
-    def stationary(self, base: Tensor, align: Tensor, s: Tensor) -> Tensor:
+    def stationary(self, base: N, align: N, s: N) -> N:
         return ratio(revised_variance(base), revised_variance(align))
 
     effective = Annealed.effective
 
 
-def revised(loss: Tensor, logarithm: Tensor) -> Tensor:
-    return loss * torch.exp(-logarithm) / 2 + torch.log1p(torch.exp(logarithm))
+def revised(loss: N, logarithm: N) -> N:
+    return loss * exp(-logarithm) / 2 + log1p(exp(logarithm))
 
 
-def revised_variance(loss: Tensor) -> Tensor:
-    return (loss + (loss.square() + 8 * loss).sqrt()) / 4
+def revised_variance(loss: N) -> N:
+    return (loss + sqrt(loss * loss + 8 * loss)) / 4
 
 
 @BALANCES.register("closed-form")
@@ -182,7 +201,12 @@ class ClosedForm(Balance):
     gamma: float = option(0.05, "a floor of 2 gamma under A", at_least=0)
     memory: float = option(0.9, "share of the running means that a step keeps", at_least=0, below=1)
 
+    def stationary(self, base: N, align: N, s: N) -> N:
+        return ratio(s * base, align + 2 * self.gamma)
+
     def init(self, facts: ClientFacts) -> Tensors:
+        import torch
+
         return {name: torch.zeros(()) for name in ("base_sum", "align_sum", "weight_sum")}
 
     def loss(self, losses: Losses, state: Tensors, anneal: Tensor) -> tuple[Tensor, Tensors]:
@@ -192,12 +216,12 @@ class ClosedForm(Balance):
 
     def lambda_of(self, sums: Tensors, s: Tensor) -> Tensor:
         base, align = (ratio(sums[name], sums["weight_sum"]) for name in ("base_sum", "align_sum"))
-        return ratio(s * base, align + 2 * self.gamma)
+        return self.stationary(base, align, s)
 
     def readings(self, losses: Losses, state: Tensors, anneal: Tensor) -> Tensors:
         now = self.lambda_of(state, anneal)
         return {
             "lambda_raw": now,
             "lambda_effective": now,
-            "lambda_stationary": ratio(anneal * losses.base, losses.align + 2 * self.gamma),
+            "lambda_stationary": self.stationary(losses.base, losses.align, anneal),
         }

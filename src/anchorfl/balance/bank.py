@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
-from anchorfl.balance.base import BALANCES, Balance, ClientFacts, Losses, ratio
+from anchorfl.balance.base import BALANCES, Balance, ClientFacts, Losses
 from anchorfl.errors import UserError
+from anchorfl.maths import ratio
 from anchorfl.options import option
 from anchorfl.schedules import Moment
-from anchorfl.tensors import Tensors
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from anchorfl.tensors import Tensors
 
 
 @BALANCES.register("stages")
@@ -82,6 +85,8 @@ class Adaptive(Balance):
     lambda_max: float = option(1.0, "weight at a classification loss of 0", at_least=0)
 
     def init(self, facts: ClientFacts) -> Tensors:
+        import torch
+
         return {
             "batches": torch.tensor(float(facts.batches)),
             "steps": torch.zeros(()),
@@ -91,9 +96,9 @@ class Adaptive(Balance):
 
     def loss(self, losses: Losses, state: Tensors, anneal: Tensor) -> tuple[Tensor, Tensors]:
         now, steps, first = losses.classification.detach(), state["steps"], state["first_loss"]
-        learning = steps < state["batches"]
-        first = torch.where(learning, first + (now - first) / (steps + 1), first)
-        fallen = torch.where(learning, 0.0, (1 - ratio(now, first)).clamp(0, 1))
+        learning = (steps < state["batches"]).float()
+        first = first + learning * (now - first) / (steps + 1)
+        fallen = (1 - learning) * (1 - ratio(now, first)).clamp(0, 1)
         chosen = self.lambda_min + (self.lambda_max - self.lambda_min) * fallen
         kept = {"steps": steps + 1, "first_loss": first, "lambda": chosen}
         return losses.base + chosen * losses.align, kept

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
-
-from torch import Tensor
+from typing import TYPE_CHECKING, NamedTuple
 
 from anchorfl.options import option
 from anchorfl.registry import Registry
 from anchorfl.schedules import SCHEDULES, Moment
-from anchorfl.tensors import Tensors
 
-LOG_LIMIT = 40.0
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from anchorfl.tensors import Tensors
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,10 @@ class Balance(ABC):
     def loss(self, losses: Losses, state: Tensors, anneal: Tensor) -> tuple[Tensor, Tensors]:
         """(loss, kept): `kept` are new values of the balance's tensors that are not trained."""
 
+    def after_first_round(self, losses: Losses) -> Tensors:
+        """New values of untrained tensors when a client's first round is over, by its mean losses."""
+        return {}
+
     def readings(self, losses: Losses, state: Tensors, anneal: Tensor) -> Tensors:
         """What a client's event says of lambda, from a round's mean losses and its last state."""
         return {}
@@ -81,13 +84,3 @@ def schedule_option(default: str) -> str:
         choices=tuple(SCHEDULES),
     )
     return chosen
-
-
-def bounded(logarithm: Tensor) -> Tensor:
-    """Held within +-40, where e^x and its square are still numbers; the gradient passes through."""
-    return logarithm + (logarithm.clamp(-LOG_LIMIT, LOG_LIMIT) - logarithm).detach()
-
-
-def ratio(upper: Tensor, lower: Tensor) -> Tensor:
-    """upper/lower, at most upper e^40: a loss of exactly 0 gives a huge number, not infinity."""
-    return upper / lower.clamp(min=math.exp(-LOG_LIMIT))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from anchorfl.balance.base import BALANCES, Balance, ClientFacts, Losses, schedule_option
 from anchorfl.options import option
-from anchorfl.tensors import Tensors
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from anchorfl.tensors import Tensors
 
 
 @BALANCES.register("none")
@@ -28,9 +32,18 @@ class NoAlignment(Balance):
 
 @dataclass(frozen=True)
 class Given(Balance):
-    """A lambda that `init` puts into the client's state and nothing moves."""
+    """A lambda that a client starts with and nothing moves."""
 
     schedule: str = schedule_option("constant")
+
+    @abstractmethod
+    def given(self, class_counts: Sequence[int]) -> float:
+        """The lambda of a client with these samples."""
+
+    def init(self, facts: ClientFacts) -> Tensors:
+        import torch
+
+        return {"lambda": torch.tensor(self.given(facts.class_counts.tolist()))}
 
     def loss(self, losses: Losses, state: Tensors, anneal: Tensor) -> tuple[Tensor, Tensors]:
         return losses.base + anneal * state["lambda"] * losses.align, {}
@@ -50,8 +63,8 @@ class Fixed(Given):
 
     lambda_: float = option(5.0, "weight of the align loss", at_least=0)
 
-    def init(self, facts: ClientFacts) -> Tensors:
-        return {"lambda": torch.tensor(self.lambda_)}
+    def given(self, class_counts: Sequence[int]) -> float:
+        return self.lambda_
 
 
 @BALANCES.register("entropy")
@@ -67,12 +80,12 @@ class Entropy(Given):
     lambda_min: float = option(0.1, "lambda of a client with a single class", at_least=0)
     lambda_max: float = option(10.0, "lambda of a client with all classes alike", at_least=0)
 
-    def init(self, facts: ClientFacts) -> Tensors:
-        return {"lambda": entropy_lambda(facts.class_counts, self.lambda_min, self.lambda_max)}
+    def given(self, class_counts: Sequence[int]) -> float:
+        return entropy_lambda(class_counts, self.lambda_min, self.lambda_max)
 
 
-def entropy_lambda(class_counts: Tensor, smallest: float, largest: float) -> Tensor:
+def entropy_lambda(class_counts: Sequence[int], smallest: float, largest: float) -> float:
     """V9's lambda of a client: linear in the normalised entropy of its labels."""
-    shares = class_counts.double() / class_counts.sum().clamp(min=1)
-    entropy = -torch.xlogy(shares, shares).sum() / math.log(len(class_counts))
-    return (smallest + (largest - smallest) * entropy).float()
+    shares = [count / sum(class_counts) for count in class_counts if count]
+    entropy = -sum(share * math.log(share) for share in shares) / math.log(len(class_counts))
+    return smallest + (largest - smallest) * entropy

@@ -16,13 +16,17 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from anchorfl.balance.base import BALANCES, Balance, ClientFacts, Losses, ratio
+from anchorfl.balance.base import Balance, ClientFacts, Losses
 from anchorfl.errors import UserError
+from anchorfl.maths import ratio
 from anchorfl.options import option
+from anchorfl.randomness import seeded
 from anchorfl.registry import suggestion
 from anchorfl.tensors import Tensors
 
 FAMO_EPSILON = 1e-8
+SMALLEST_LOSS = 1e-12
+NOT_OPTIONS = ("min_losses", "reference", "lr", "weight_decay")
 
 
 def scalarizers() -> ModuleType:
@@ -30,6 +34,11 @@ def scalarizers() -> ModuleType:
         return import_module("torchjd.scalarization")
     except ImportError:
         raise UserError("torchjd:NAME needs the extra: pip install 'anchorfl[balance]'") from None
+
+
+def stacked(losses: Losses) -> Tensor:
+    """(B, A), held above 0: most scalarizers divide by a loss or take its logarithm."""
+    return torch.stack([losses.base, losses.align]).clamp(min=SMALLEST_LOSS)
 
 
 @dataclass(frozen=True)
@@ -53,7 +62,7 @@ class Scalarized(Balance):
         kind = getattr(scalarizers(), self.name)
         wanted = inspect.signature(kind).parameters
         arguments: dict[str, Any] = {"shape": 2, "weights": preference}
-        numbers = [name for name in wanted if name not in (*arguments, "min_losses", "reference")]
+        numbers = [name for name in wanted if name not in (*arguments, *NOT_OPTIONS)]
         if numbers and (self.strength or wanted[numbers[0]].default is inspect.Parameter.empty):
             arguments[numbers[0]] = self.strength or 1.0
         built: nn.Module = kind(**{name: arguments[name] for name in arguments if name in wanted})
@@ -73,15 +82,15 @@ class Scalarized(Balance):
         return result
 
     def loss(self, losses: Losses, state: Tensors, anneal: Tensor) -> tuple[Tensor, Tensors]:
-        values = torch.stack([losses.base, losses.align])
+        values = stacked(losses)
         return self.scalar(values, state), self.kept(values.detach(), state)
 
     def kept(self, values: Tensor, state: Tensors) -> Tensors:
         return {}
 
     def readings(self, losses: Losses, state: Tensors, anneal: Tensor) -> Tensors:
-        with torch.enable_grad():
-            values = torch.stack([losses.base, losses.align]).detach().requires_grad_()
+        with torch.enable_grad(), seeded(0, "readings", device=losses.base.device):
+            values = stacked(losses).detach().requires_grad_()
             base, align = torch.autograd.grad(self.scalar(values, state), values)[0]
         return {"lambda_raw": ratio(align, base), "lambda_effective": align, "base_weight": base}
 
@@ -134,7 +143,7 @@ class FastAdaptive(Scalarized):
 
     def loss(self, losses: Losses, state: Tensors, anneal: Tensor) -> tuple[Tensor, Tensors]:
         loss, _ = super().loss(losses, state, anneal)
-        now = torch.stack([losses.base, losses.align]).detach()
+        now = stacked(losses).detach()
         before = torch.where(state["before"] > 0, state["before"], now)
         fallen = torch.log(before + FAMO_EPSILON) - torch.log(now + FAMO_EPSILON)
         return loss + (torch.softmax(state["_w"], dim=0) * fallen).sum(), {"before": now}
@@ -143,7 +152,6 @@ class FastAdaptive(Scalarized):
 REMEMBERING: dict[str, type[Scalarized]] = {"DWA": DynamicWeightAverage, "FAMO": FastAdaptive}
 
 
-@BALANCES.family("torchjd")
 def scalarized(name: str) -> type[Balance]:
     """The balance of one scalarizer, named as in torchjd.scalarization."""
     known = [each for each in scalarizers().__all__ if each != "Scalarizer"]

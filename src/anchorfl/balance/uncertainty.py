@@ -1,4 +1,4 @@
-"""A lambda learned by two log-variances: V10 and V11.
+"""A lambda learned by two log-variances: V10.
 
 Written in u = log sl2, v = log sa2 (`log_sigma_sq_local`, `log_sigma_sq_align`), lambda = e^(u - v).
 Source of the idea: Kendall, Gal and Cipolla, 2018.
@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
-from anchorfl.balance.base import (
-    BALANCES,
-    Balance,
-    ClientFacts,
-    Losses,
-    bounded,
-    ratio,
-    schedule_option,
-)
+from anchorfl.balance.base import BALANCES, Balance, ClientFacts, Losses
 from anchorfl.balance.fixed import entropy_lambda
+from anchorfl.maths import LOG_LIMIT, N, bounded, exp, ratio
 from anchorfl.options import option
-from anchorfl.tensors import Tensors
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from anchorfl.tensors import Tensors
+
+EXPLODED = 10.0
 STARTS = ("zero", "local-first", "entropy")
 
 
@@ -39,6 +36,7 @@ class Uncertainty(Balance):
 
     Both happen in one backward: in the sum of the two losses each part is constant for the other's
     parameters. A subclass gives the objective, its stationary lambda and the effective lambda.
+    `lambda_bound` in the state is where `align.guard=cap` holds the effective lambda; else e^40.
     """
 
     start: str = option(
@@ -46,50 +44,77 @@ class Uncertainty(Balance):
         "first u and v: zero (0, 0), local-first (-1, 0), entropy (lambda is V9's)",
         choices=STARTS,
     )
-    sigma_lr: float = option(0.05, "learning rate of u and v", at_least=0)
+    sigma_lr: float = option(0.05, "learning rate of u and v, under train.schedule", at_least=0)
     sigma_momentum: float = option(0.9, "momentum of u and v", at_least=0, below=1)
     lambda_min: float = option(0.1, "start=entropy: lambda of a client with one class", above=0)
     lambda_max: float = option(10.0, "start=entropy: lambda of a client with all alike", above=0)
+    guard: str = option(
+        "warn",
+        "when lambda runs away: off, warn, stop the run, cap at 10 times B/A of round 0",
+        choices=("off", "warn", "stop", "cap"),
+    )
 
     @abstractmethod
-    def objective(self, base: Tensor, align: Tensor, u: Tensor, v: Tensor, s: Tensor) -> Tensor:
+    def objective(self, base: N, align: N, u: N, v: N, s: N) -> N:
         """What the sigmas see."""
 
     @abstractmethod
-    def stationary(self, base: Tensor, align: Tensor, s: Tensor) -> Tensor:
+    def stationary(self, base: N, align: N, s: N) -> N:
         """The lambda at which the objective's gradient vanishes for fixed losses."""
 
-    def effective(self, u: Tensor, v: Tensor, s: Tensor) -> Tensor:
+    def effective(self, u: N, v: N, s: N) -> N:
         """The number that multiplies A in the weights' gradient."""
-        return torch.exp(u - v)
+        return exp(u - v)
+
+    def base_weight(self, u: N) -> N:
+        """The number that multiplies B in the weights' gradient."""
+        return u * 0.0 + 1.0
 
     def sgd(self, lr: float, momentum: float) -> tuple[float, float]:
         return self.sigma_lr, self.sigma_momentum
 
+    def pace(self, u: N) -> N:
+        """How many times as fast as their objective says the sigmas move."""
+        return u * 0.0 + 1.0
+
+    def first(self, class_counts: Sequence[int]) -> tuple[float, float]:
+        """u and v before the first step."""
+        if self.start == "entropy":
+            chosen = entropy_lambda(class_counts, self.lambda_min, self.lambda_max)
+            return math.log(chosen), 0.0
+        return {"zero": 0.0, "local-first": -1.0}[self.start], 0.0
+
     def init(self, facts: ClientFacts) -> Tensors:
-        local = {"zero": 0.0, "local-first": -1.0}.get(self.start)
-        if local is None:
-            chosen = entropy_lambda(facts.class_counts, self.lambda_min, self.lambda_max)
-            local = math.log(float(chosen))
+        import torch
+
+        u, v = self.first(facts.class_counts.tolist())
         return {
-            "log_sigma_sq_local": torch.tensor(local, requires_grad=True),
-            "log_sigma_sq_align": torch.tensor(0.0, requires_grad=True),
+            "log_sigma_sq_local": torch.tensor(u, requires_grad=True),
+            "log_sigma_sq_align": torch.tensor(v, requires_grad=True),
+            "lambda_bound": torch.tensor(math.exp(LOG_LIMIT)),
         }
 
     def loss(self, losses: Losses, state: Tensors, anneal: Tensor) -> tuple[Tensor, Tensors]:
         base, align = losses.base, losses.align
         u, v = log_variances(state)
-        weights_see = base + self.effective(u, v, anneal).detach() * align
-        return weights_see + self.objective(base.detach(), align.detach(), u, v, anneal), {}
+        effective = self.effective(u, v, anneal).minimum(state["lambda_bound"])
+        weights_see = self.base_weight(u).detach() * base + effective.detach() * align
+        sigmas_see = self.objective(base.detach(), align.detach(), u, v, anneal)
+        return weights_see + self.pace(u).detach() * sigmas_see, {}
+
+    def after_first_round(self, losses: Losses) -> Tensors:
+        bound = EXPLODED * ratio(losses.base, losses.align)
+        return {"lambda_bound": bound} if self.guard == "cap" else {}
 
     def readings(self, losses: Losses, state: Tensors, anneal: Tensor) -> Tensors:
         u, v = log_variances(state)
         return {
-            "lambda_raw": torch.exp(u - v),
-            "lambda_effective": self.effective(u, v, anneal),
+            "lambda_raw": exp(u - v),
+            "lambda_effective": self.effective(u, v, anneal).minimum(state["lambda_bound"]),
             "lambda_stationary": self.stationary(losses.base, losses.align, anneal),
-            "sigma_sq_local": torch.exp(u),
-            "sigma_sq_align": torch.exp(v),
+            "sigma_sq_local": exp(u),
+            "sigma_sq_align": exp(v),
+            "base_weight": self.base_weight(u),
         }
 
 
@@ -105,17 +130,17 @@ class Decoupled(Uncertainty):
     source         seed 003's split of the losses, without annealing
     """
 
-    def objective(self, base: Tensor, align: Tensor, u: Tensor, v: Tensor, s: Tensor) -> Tensor:
-        return (torch.exp(-u) * base + torch.exp(-v) * align + u + v) / 2
+    def objective(self, base: N, align: N, u: N, v: N, s: N) -> N:
+        return (exp(-u) * base + exp(-v) * align + u + v) / 2
 
-    def stationary(self, base: Tensor, align: Tensor, s: Tensor) -> Tensor:
+    def stationary(self, base: N, align: N, s: N) -> N:
         return ratio(base, align)
 
 
 @BALANCES.register("coupled")
 @dataclass(frozen=True)
 class Coupled(Decoupled):
-    """Weights and sigmas see one expression, as V10 writes it.
+    """Weights and sigmas see one expression, as V10 writes it: their gradients are its gradient.
 
     both see       e^-u B/2 + e^-v A/2 + (u + v)/2
     stationary     sl2 = B, sa2 = A, lambda* = B/A
@@ -123,40 +148,8 @@ class Coupled(Decoupled):
     source         V10, seed 001; Kendall, Gal and Cipolla, 2018
     """
 
-    def effective(self, u: Tensor, v: Tensor, s: Tensor) -> Tensor:
-        return torch.exp(-v) / 2
+    def effective(self, u: N, v: N, s: N) -> N:
+        return exp(-v) / 2
 
-    def loss(self, losses: Losses, state: Tensors, anneal: Tensor) -> tuple[Tensor, Tensors]:
-        return self.objective(losses.base, losses.align, *log_variances(state), anneal), {}
-
-    def readings(self, losses: Losses, state: Tensors, anneal: Tensor) -> Tensors:
-        u, _ = log_variances(state)
-        return {**super().readings(losses, state, anneal), "base_weight": torch.exp(-u) / 2}
-
-
-@BALANCES.register("rescaled")
-@dataclass(frozen=True)
-class Rescaled(Uncertainty):
-    """V10's expression with A annealed, the whole of it times 2 sl2 (detached).
-
-    sigmas see     2 sl2 (e^-u B/2 + s e^-v A/2 + (u + v)/2): V12's objective, 2 sl2 times as fast
-    weights see    B + s lambda A
-    stationary     sl2 = B, sa2 = s A, lambda* = B/(s A)
-    consequence    s lambda* = B/A: annealing cancels itself
-    source         V11, seed 000
-    """
-
-    schedule: str = schedule_option("linear")
-
-    def objective(self, base: Tensor, align: Tensor, u: Tensor, v: Tensor, s: Tensor) -> Tensor:
-        inside = (torch.exp(-u) * base + s * torch.exp(-v) * align + u + v) / 2
-        return 2 * torch.exp(u).detach() * inside
-
-    def stationary(self, base: Tensor, align: Tensor, s: Tensor) -> Tensor:
-        return ratio(base, s * align)
-
-    def effective(self, u: Tensor, v: Tensor, s: Tensor) -> Tensor:
-        return s * torch.exp(u - v)
-
-    def loss(self, losses: Losses, state: Tensors, anneal: Tensor) -> tuple[Tensor, Tensors]:
-        return self.objective(losses.base, losses.align, *log_variances(state), anneal), {}
+    def base_weight(self, u: N) -> N:
+        return exp(-u) / 2

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from anchorfl.balance import BALANCES
-from anchorfl.config import resolve
+from anchorfl.config import TrainOptions, resolve
 from anchorfl.data.catalog import DATASETS
 from anchorfl.data.dataset import load_dataset
 from anchorfl.data.fetch import fetch
@@ -76,6 +76,8 @@ def show_method(console: Console, name: str) -> None:
     defaults = {f"align.{key}": (value, text) for key, value, text in describe(balance)}
     for key, value in method.defaults.items():
         defaults[key] = (str(value), defaults.get(key, ("", "default of this method"))[1])
+    clipping = {key: (value, text) for key, value, text in describe(TrainOptions)}["clip"]
+    defaults.setdefault("train.clip", clipping)
     console.print(listing([(f"{key}={value}", text) for key, (value, text) in defaults.items()]))
 
 

@@ -6,18 +6,24 @@ from rich.console import Console
 
 from anchorfl.config import Config
 from anchorfl.experiment import Result, run_config
+from anchorfl.records import read_run
 from anchorfl.report.console import say
-from anchorfl.report.plots import draw_run_figures
+from anchorfl.report.diagnosis import show_diagnosis
+from anchorfl.report.figures import write_figures
 from anchorfl.report.progress import show_progress
 from anchorfl.report.tables import result_table
 
 
 def run_and_report(config: Config, console: Console) -> Result:
     result = run_config(config, (show_progress(console),))
+    run = read_run(result.folder)
     console.print(result_table(result))
-    for picture in draw_run_figures(result):
-        say(console, f"picture: {picture}")
     for warning in dict.fromkeys(result.summary["warnings"]):
         say(console, f"warning: {warning}", style="yellow")
+    show_diagnosis(console, run)
+    for picture in write_figures(run, result.folder / "figures"):
+        kind = "picture" if picture.suffix == ".png" else "table"
+        say(console, f"{kind}: {picture}")
+    say(console, f"report: {result.folder / 'report.html'}")
     say(console, f"run folder: {result.folder}")
     return result

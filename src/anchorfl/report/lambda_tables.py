@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-Records = Sequence[dict[str, Any]]
+from anchorfl.records import Run
+
 EARLY_ROUNDS = 10
 
 
@@ -20,51 +20,38 @@ def shown(value: float | None) -> str:
     return f"{value:.4f}" if value < 1000 else f"{value:,.0f}"
 
 
-def client_records(records: Records) -> dict[int, dict[int, dict[str, Any]]]:
-    """Client events by client and round."""
-    table: dict[int, dict[int, dict[str, Any]]] = {}
-    for record in records:
-        if record["event"] == "client":
-            table.setdefault(record["client"], {})[record["round"]] = record
-    return table
-
-
-def evaluated(records: Records) -> list[dict[str, Any]]:
-    return [record for record in records if record["event"] == "round" and record["accuracy"]]
-
-
-def steepest_client(records: Records) -> int:
+def steepest_client(run: Run) -> int:
     """The client whose raw lambda is largest at any time."""
-    clients = client_records(records)
-    return max(clients, key=lambda client: max(r["lambda_raw"] or 0 for r in clients[client].values()))
+
+    def top(client: int) -> float:
+        return max(record["lambda_raw"] or 0.0 for record in run.clients[client])
+
+    return max(run.clients, key=top)
 
 
-def lambda_by_client(records: Records) -> str:
+def lambda_by_client(run: Run) -> str:
     """Seed 001's form: raw lambda of every client, the early rounds, then every tenth, and the last."""
-    clients = client_records(records)
-    rounds = sorted(next(iter(clients.values())))
+    by_round = {
+        client: {record["round"]: record["lambda_raw"] for record in records}
+        for client, records in run.clients.items()
+    }
+    rounds = sorted(next(iter(by_round.values())))
     chosen = [r for r in rounds if r <= EARLY_ROUNDS or r % 10 == 0 or r == rounds[-1]]
-    rows = [
-        [str(r), *(shown(own[r]["lambda_raw"]) for _, own in sorted(clients.items()))] for r in chosen
-    ]
-    return markdown(["round", *(f"client {client}" for client in sorted(clients))], rows)
+    rows = [[str(r), *(shown(own.get(r)) for own in by_round.values())] for r in chosen]
+    return markdown(["round", *(f"client {client}" for client in by_round)], rows)
 
 
-def lambda_and_accuracy(records: Records, client: int) -> str:
+def lambda_and_accuracy(run: Run, client: int) -> str:
     """Seed 002's form: one client's lambda beside the accuracy, at every evaluation."""
-    own = client_records(records)[client]
-    points = evaluated(records)
-    fusions = list(points[0]["accuracy"])
-    rows = [
-        [
-            str(point["round"]),
-            shown(own[point["round"]]["lambda_raw"]),
-            f"{own[point['round']]['anneal']:.3f}",
-            shown(own[point["round"]]["lambda_effective"]),
-            shown(own[point["round"]]["lambda_stationary"]),
-            *(f"{100 * point['accuracy'][name]:.1f}" for name in fusions),
-        ]
-        for point in points
-    ]
+    own = {record["round"]: record for record in run.clients[client]}
+    fusions = list(run.evaluations[0]["accuracy"])
+    rows = []
+    for point in run.evaluations:
+        record = own[point["round"]]
+        names = ("lambda_raw", "lambda_effective", "lambda_stationary")
+        raw, effective, stationary = (shown(record[name]) for name in names)
+        accuracies = [f"{100 * point['accuracy'][name]:.1f}" for name in fusions]
+        s = f"{record['anneal']:.3f}"
+        rows.append([str(point["round"]), raw, s, effective, stationary, *accuracies])
     headings = [f"client {client} raw lambda", "s(p)", "effective lambda", "stationary lambda"]
     return markdown(["round", *headings, *(f"{name} %" for name in fusions)], rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,9 +15,10 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from anchorfl.errors import UserError
-from anchorfl.experiment import Result
 from anchorfl.report.tables import best_client
-from anchorfl.runfolder import RunFolder
+
+if TYPE_CHECKING:
+    from anchorfl.records import Run
 
 BEST_CLIENT = "best single client"
 FORMATS = (".png", ".pdf", ".svg")
@@ -87,62 +88,48 @@ def draw_accuracy_figure(
         axes.plot(rounds, 100 * values.mean(axis=0), label=name, linewidth=2, marker=marker, **style)
         if len(values) > 1:
             axes.plot(rounds, 100 * values.T, linewidth=0.6, alpha=0.4, **style)
-    axes.set(xlabel="round", ylabel="test accuracy (%)")
-    axes.set_title(plain(title), fontsize=10, loc="left")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.grid(alpha=0.15)
-    axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
-    return save(figure, path)
+    axes.set(ylabel="test accuracy (%)")
+    return finish_by_round(figure, axes, title, path)
 
 
-def accuracy_curves(results: Sequence[Result]) -> dict[str, NDArray[np.float64]]:
+def accuracy_curves(runs: Sequence[Run]) -> dict[str, NDArray[np.float64]]:
     """Every fusion's accuracy by round, and the best single client's, for runs of equal length."""
+    names = runs[0].evaluations[0]["accuracy"]
     curves = {
-        name: np.array([[record["accuracy"][name] for record in run.evaluations] for run in results])
-        for name in results[0].accuracy
+        name: np.array([[record["accuracy"][name] for record in run.evaluations] for run in runs])
+        for name in names
     }
-    alone = [[best_client(record["local_accuracy"]) for record in run.evaluations] for run in results]
+    alone = [[best_client(record["local_accuracy"]) for record in run.evaluations] for run in runs]
     return {**curves, BEST_CLIENT: np.array(alone)}
 
 
-def evaluated_rounds(result: Result) -> list[int]:
-    return [record["round"] for record in result.evaluations]
+def evaluated_rounds(run: Run) -> list[int]:
+    return [record["round"] for record in run.evaluations]
 
 
-def draw_lambda_figure(result: Result, title: str, path: Path) -> Path:
-    """Lambda by round, a colour a client, on a log axis: raw, effective and where it is heading."""
+def draw_client_figure(
+    run: Run, styles: Mapping[str, str], ylabel: str, title: str, path: Path, *, log: bool = True
+) -> Path:
+    """Some fields of the client records by round: a colour a client, a line style a field."""
     figure, axes = new_figure(7.2, 3.8)
-    styles = {"lambda_raw": "-", "lambda_effective": "--", "lambda_stationary": ":"}
-    records = [record for record in result.metrics if record["event"] == "client"]
-    for number, client in enumerate(sorted({record["client"] for record in records})):
-        own = [record for record in records if record["client"] == client]
-        for name, style in styles.items():
-            values = [record[name] or np.nan for record in own]
-            rounds = [record["round"] for record in own]
-            label = f"client {client}" if style == "-" else None
-            colour = COLOURS[number % len(COLOURS)]
+    for number, (client, records) in enumerate(run.clients.items()):
+        rounds = [record["round"] for record in records]
+        colour = COLOURS[number % len(COLOURS)]
+        for index, (name, style) in enumerate(styles.items()):
+            values = [np.nan if record.get(name) is None else record[name] for record in records]
+            label = f"client {client}" if index == 0 and len(run.clients) <= 12 else None
             axes.plot(rounds, values, style, color=colour, linewidth=1.4, label=label)
     for name, style in styles.items():
         axes.plot([], [], style, color=INK, linewidth=1.4, label=name.replace("_", " "))
-    axes.set(xlabel="round", ylabel="lambda", yscale="log")
+    axes.set(ylabel=ylabel, yscale="log" if log else "linear")
+    return finish_by_round(figure, axes, title, path)
+
+
+def finish_by_round(figure: Figure, axes: Axes, title: str, path: Path) -> Path:
+    """What every picture over rounds shares."""
+    axes.set(xlabel="round")
     axes.set_title(plain(title), fontsize=10, loc="left")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.15)
     axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
     return save(figure, path)
-
-
-def draw_run_figures(result: Result) -> list[Path]:
-    """The pictures at the end of a run, in its folder; lambda's where there is one."""
-    summary, folder = result.summary, RunFolder(result.folder).figures
-    counts, names = np.array(summary["label_table"]), summary["class_names"]
-    title = f"{summary['method']} on {summary['dataset']}"
-    held = "samples by label and client"
-    rounds, curves = evaluated_rounds(result), accuracy_curves([result])
-    pictures = [
-        draw_partition_figure(counts, names, held, folder / "partition.png"),
-        draw_accuracy_figure(rounds, curves, title, folder / "accuracy.png"),
-    ]
-    if result.largest_lambda is not None:
-        pictures.append(draw_lambda_figure(result, title, folder / "lambda.png"))
-    return pictures

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from anchorfl.data.partition import entropy_bits
-from anchorfl.experiment import Result
+
+if TYPE_CHECKING:
+    from anchorfl.experiment import Result
 
 STATISTICS_WIDTH, LABEL_WIDTH = 40, 6
 NAMED = 3

@@ -1,0 +1,1 @@
+"""Lambda foreseen, watched and explained: from formulas and records, without training."""

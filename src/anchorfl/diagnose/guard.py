@@ -1,0 +1,81 @@
+"""The guard: sees an explosion of lambda coming, from what a client's rounds report.
+
+The yardstick is B/A of the client's round 0, which is where its lambda first settles; an effective
+lambda of ten times that has exploded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from anchorfl.balance.base import Balance
+from anchorfl.balance.uncertainty import EXPLODED, Uncertainty
+from anchorfl.records import Run
+
+RAISED = 2.0
+HORIZON = 3
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """Raised once a client: `sign` names the rule that saw it."""
+
+    client: int
+    round: int
+    sign: str
+    message: str
+
+
+@dataclass
+class Guard:
+    """Remembers each client's yardstick and the round before; raises one alarm a client."""
+
+    balance: Balance
+    yardsticks: dict[int, float] = field(default_factory=dict)
+    before: dict[int, Record] = field(default_factory=dict)
+    alarms: dict[int, Alarm] = field(default_factory=dict)
+
+    def look(self, record: Record) -> Alarm | None:
+        """The alarm that a client's round gives cause for, if it is the client's first."""
+        client = record["client"]
+        if not isinstance(self.balance, Uncertainty) or client in self.alarms:
+            return None
+        self.yardsticks.setdefault(client, record["base_loss"] / max(record["align_loss"], 1e-12))
+        found = self.sign(self.balance, record)
+        self.before[client] = record
+        if found is None:
+            return None
+        sign, told = found
+        message = f"client {client}, round {record['round']}: lambda is running away ({told})"
+        self.alarms[client] = Alarm(client, record["round"], sign, message)
+        return self.alarms[client]
+
+    def sign(self, balance: Uncertainty, record: Record) -> tuple[str, str] | None:
+        """The first rule that applies, and its numbers in words."""
+        yardstick, now = self.yardsticks[record["client"]], record["lambda_effective"]
+        height = now / yardstick
+        beside = f"effective {now:,.4g}, {height:.1f} times B/A of round 0"
+        if height >= EXPLODED:
+            share = record["gradient_share_encoder"]
+            return "exploded", f"{beside}; the encoder has {share:.0%} of the squared gradient"
+        before = self.before.get(record["client"])
+        if height < RAISED or before is None:
+            return None
+        fall = record["align_loss"] / max(before["align_loss"], 1e-30)
+        falling = record["align_loss"] * min(fall, 1.0) ** HORIZON
+        ahead = record["anneal"] * balance.stationary(record["base_loss"], falling, record["anneal"])
+        if fall < 1 and ahead > EXPLODED * yardstick:
+            return "ahead", f"{beside}; with A falling as it does, {ahead:,.4g} in {HORIZON} rounds"
+        return None
+
+
+def replay(run: Run) -> dict[int, Alarm]:
+    """The alarms that the guard raises on a finished run's records."""
+    guard = Guard(run.balance)
+    for record in run.metrics:
+        if record["event"] == "client":
+            guard.look(record)
+    return guard.alarms

@@ -1,0 +1,128 @@
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from anchorfl import Experiment
+from anchorfl.balance.uncertainty import Uncertainty
+from anchorfl.config import resolve
+from anchorfl.diagnose.forecast import (
+    Round,
+    forecast,
+    forecast_run,
+    geometric,
+    leaves,
+    slopes,
+    smallest_gamma,
+)
+from anchorfl.diagnose.guard import replay
+from anchorfl.errors import UserError
+from anchorfl.methods import METHODS
+from anchorfl.records import read_run
+from tests.conftest import RECORDS, command
+
+LEARNED = [
+    name
+    for name in METHODS.names()
+    if ":" not in name and isinstance(resolve(name, {}).align, Uncertainty)
+]
+
+
+@pytest.mark.parametrize("method", LEARNED)
+def test_the_forecasts_slopes_are_the_gradient_that_training_follows(method: str) -> None:
+    balance = resolve(method, {}).align
+    assert isinstance(balance, Uncertainty)
+    u, v = (torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (0.7, -0.4))
+    base, align, s = (torch.tensor(x, dtype=torch.float64) for x in (6.0, 0.5, 0.3))
+    seen = balance.pace(u).detach() * balance.objective(base, align, u, v, s)
+    wanted = [float(x) for x in torch.autograd.grad(seen, (u, v))]
+    assert slopes(balance, 6.0, 0.5, 0.7, -0.4, 0.3) == pytest.approx(wanted, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name", ["v12-gamma-svhn-seed1", "v12-gamma-svhn-seed2", "v12-svhn-seed1", "v12-svhn-seed2"]
+)
+def test_a_forecast_from_round_means_follows_the_record_up_to_the_guards_alarm(name: str) -> None:
+    run = read_run(RECORDS / name)
+    alarms = replay(run)
+    for client, points in forecast_run(run).items():
+        last = alarms[client].round if client in alarms else len(points)
+        for point, record in zip(points[: last + 1], run.clients[client], strict=False):
+            recorded = math.log(record["lambda_raw"])
+            assert abs(math.log(point.raw) - recorded) <= 0.1 + 0.05 * abs(recorded), (client, point)
+
+
+def test_a_forecast_follows_a_fresh_run_of_v10_decoupled(tmp_path: Path) -> None:
+    train = {"rounds": 12, "evaluate_every": 12}
+    Experiment("v10-decoupled", train=train, seed=2, out=tmp_path / "run").run()
+    run = read_run(tmp_path / "run")
+    for client, points in forecast_run(run).items():
+        for point, record in zip(points, run.clients[client], strict=True):
+            recorded = math.log(record["lambda_raw"])
+            assert abs(math.log(point.raw) - recorded) <= 0.1 + 0.05 * abs(recorded), (client, point)
+
+
+def test_v12_explodes_and_v12_gamma_does_not_on_a_falling_align_loss() -> None:
+    rounds = [Round(8.0, align) for align in geometric(1.0, 0.001, 50)]
+    points = forecast(resolve("v12", {}).align, rounds)
+    assert points[-1].raw > 100_000
+    assert leaves(points, 100) == 16 or leaves(points, 100) == 15
+    gamma = smallest_gamma(rounds, 100)
+    assert gamma == pytest.approx(0.04)
+    cured = forecast(resolve("v12-gamma", {"align.gamma": gamma}).align, rounds)
+    assert leaves(cured, 103) is None
+    closed = forecast(resolve("closed-form", {}).align, rounds)
+    assert closed[-1].raw == pytest.approx(0.02 * 8 / (0.001 + 0.1))
+    fixed = forecast(resolve("v7-linear", {}).align, rounds)
+    assert fixed[25].effective == pytest.approx(2.5)
+
+
+def test_a_slow_sigma_lags_behind_its_stationary_value() -> None:
+    rounds = [Round(8.0, 1.0, steps=2)] * 5
+    slow = forecast(resolve("v10-decoupled", {"align.sigma_lr": 0.005}).align, rounds)
+    fast = forecast(resolve("v10-decoupled", {}).align, [Round(8.0, 1.0, steps=200)] * 5)
+    assert slow[-1].raw < 2
+    assert fast[-1].raw == pytest.approx(8.0, rel=0.01)
+
+
+def test_a_method_without_lambda_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no lambda to forecast"):
+        forecast(resolve("v4", {}).align, [Round(8.0, 1.0)])
+    done = command("forecast", "--method", "v4", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "error: this method has no lambda to forecast\n"
+
+
+def test_the_command_shows_the_explosion_without_importing_torch(tmp_path: Path) -> None:
+    words = [
+        "--method",
+        "v12",
+        "--rounds",
+        "50",
+        "--base",
+        "8",
+        "--align-from",
+        "1",
+        "--align-to",
+        "0.001",
+    ]
+    done = command("forecast", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "raw lambda leaves 100 in round 1" in done.stdout
+    assert (tmp_path / "forecast.png").stat().st_size > 5000
+    code = f"import sys; sys.argv=['anchorfl','forecast',*{words!r}]\n"
+    code += "from anchorfl.cli import app\n"
+    code += "try: app()\nexcept SystemExit: pass\nprint('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_a_runs_forecast_stands_beside_what_was_recorded(tmp_path: Path) -> None:
+    done = command("forecast", str(RECORDS / "v12-svhn-seed1"), "--bound", "1000", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "66,695,744" in done.stdout
+    done = command("forecast", "nowhere", cwd=tmp_path)
+    assert "error: nowhere: is not a run's folder" in done.stderr

@@ -1,0 +1,102 @@
+"""The guard on recorded runs, and in runs of its own."""
+
+from pathlib import Path
+
+import pytest
+
+from anchorfl import Experiment
+from anchorfl.config import read_preset, resolve
+from anchorfl.diagnose.guard import replay
+from anchorfl.experiment import Result, run_config
+from anchorfl.records import Run, read_run
+from tests.conftest import RECORDS
+
+PRESET = Path(__file__).parents[2] / "presets" / "v12-gamma-digits.yaml"
+EXPLODING = ["v12-svhn-seed1", "v12-svhn-seed2"]
+QUIET = ["v12-gamma-svhn-seed1", "v12-gamma-svhn-seed2"]
+
+
+def passes(run: Run) -> dict[int, int]:
+    """By client, the first round that ends above ten times B/A of round 0."""
+    found = {}
+    for client, records in run.clients.items():
+        limit = 10 * records[0]["base_loss"] / records[0]["align_loss"]
+        for record in records:
+            if record["lambda_effective"] > limit:
+                found.setdefault(client, record["round"])
+    return found
+
+
+@pytest.mark.parametrize("name", EXPLODING)
+def test_every_recorded_explosion_is_seen_before_it_passes_the_limit(name: str) -> None:
+    run = read_run(RECORDS / name)
+    exploded, alarms = passes(run), replay(run)
+    assert len(exploded) >= 3
+    for client, number in exploded.items():
+        assert alarms[client].round < number
+    assert alarms.keys() == exploded.keys()
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_a_bounded_lambda_raises_no_alarm(name: str) -> None:
+    run = read_run(RECORDS / name)
+    assert not passes(run)
+    assert not replay(run)
+
+
+def run_preset(method: str, tmp_path: Path, **words: object) -> Result:
+    preset = read_preset(PRESET)
+    preset.pop("method")
+    if method != "v12-gamma":
+        preset = {key: value for key, value in preset.items() if not key.startswith("align.")}
+        if method != "v4":
+            preset |= {"align.sigma_lr": 0.5, "align.sigma_momentum": 0.0}
+    settings = {**preset, "train.evaluate_every": 30, "seed": 3, "out": str(tmp_path / method), **words}
+    return run_config(resolve(method, settings))
+
+
+def test_on_the_digits_preset_v12_is_caught_in_time_and_v12_gamma_is_left_alone(tmp_path: Path) -> None:
+    exploding = read_run(run_preset("v12", tmp_path).folder)
+    assert passes(exploding)
+    for client, number in passes(exploding).items():
+        assert replay(exploding)[client].round < number
+    told = {record["client"] for record in exploding.warnings if record["kind"] == "guard"}
+    assert told == set(replay(exploding))
+    quiet = read_run(run_preset("v12-gamma", tmp_path).folder)
+    assert not replay(quiet)
+    assert not quiet.warnings
+    bound = max(
+        record["lambda_raw"] / (record["base_loss"] / (2 * 0.02))
+        for records in quiet.clients.values()
+        for record in records
+    )
+    assert bound < 1.05
+
+
+def test_stop_ends_the_run_with_everything_saved(tmp_path: Path) -> None:
+    result = run_preset("v12", tmp_path, **{"align.guard": "stop"})
+    assert result.summary["status"] == "stopped"
+    assert result.summary["rounds"] < 30
+    assert result.accuracy["class-mean"] > 0.5
+    assert result.predictor.class_names
+    assert "align.guard=stop" in result.summary["warnings"][0]
+
+
+def test_cap_holds_the_effective_lambda_and_says_so(tmp_path: Path) -> None:
+    run = read_run(run_preset("v12", tmp_path, **{"align.guard": "cap"}).folder)
+    for records in run.clients.values():
+        limit = 10 * records[0]["base_loss"] / records[0]["align_loss"]
+        assert max(record["lambda_effective"] for record in records) <= limit * 1.0001
+    assert any("is held at" in record["message"] for record in run.warnings)
+
+
+@pytest.mark.parametrize("method", ["v4", "v7", "v9", "v10"])
+def test_methods_without_a_runaway_lambda_raise_no_alarm(method: str, tmp_path: Path) -> None:
+    train = {"rounds": 6, "evaluate_every": 6}
+    result = Experiment(method=method, train=train, seed=1, out=tmp_path / "run").run()
+    assert not replay(read_run(result.folder))
+
+
+def test_the_guard_can_be_switched_off(tmp_path: Path) -> None:
+    words = {"align.guard": "off", "train.rounds": 18}
+    assert not run_preset("v12", tmp_path, **words).summary["warnings"]

@@ -1,0 +1,157 @@
+"""Each rule on a recorded run where it applies, and on one where it must keep silent."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anchorfl import Experiment
+from anchorfl.diagnose.verdicts import RULES, diagnose
+from anchorfl.records import Run, read_run
+from tests.conftest import RECORDS, command
+
+
+def record(name: str) -> Run:
+    return read_run(RECORDS / name)
+
+
+def changed(run: Run, **values: Any) -> Run:
+    """The run with some values in every client record replaced."""
+    metrics = [{**r, **values} if r["event"] == "client" else r for r in run.metrics]
+    return replace(run, metrics=metrics)
+
+
+def test_an_explosion_is_told_with_who_when_and_why() -> None:
+    verdict = RULES["runaway"](record("v12-svhn-seed1"))
+    assert verdict is not None
+    assert "ran away on clients 1, 2, 3, from round 10 on" in verdict.text
+    assert "client 2's raw lambda reached 6.67e+07 in round 49" in verdict.text
+    assert "raises B/A by e^14.9, and s from 1 to 0.02, e^3.9" in verdict.text
+    assert "v12-gamma with align.gamma=0.05 or more" in verdict.text
+    assert RULES["runaway"](record("v12-gamma-svhn-seed1")) is None
+
+
+def test_a_failed_readout_is_told_from_failed_encoders() -> None:
+    run = record("v12-svhn-seed1")
+    verdict = RULES["readout"](run)
+    assert verdict is not None
+    assert "feature-mean fell 22.1 points from round 9 to the end" in verdict.text
+    assert RULES["encoders"](run) is None
+    falling = []
+    for entry in run.metrics:
+        if entry["event"] == "round" and entry["accuracy"]:
+            worse = {name: value - 0.004 * entry["round"] for name, value in entry["accuracy"].items()}
+            entry = {**entry, "accuracy": worse}
+        falling.append(entry)
+    assert RULES["readout"](replace(run, metrics=falling)) is None
+    both = RULES["encoders"](replace(run, metrics=falling))
+    assert both is not None
+    assert "The encoders got worse too" in both.text
+
+
+def test_without_a_second_reading_nothing_is_said_of_the_readout() -> None:
+    run = record("v12-svhn-seed1")
+    alone = [
+        {**r, "accuracy": {"feature-mean": r["accuracy"]["feature-mean"]}}
+        if r["event"] == "round" and r["accuracy"]
+        else r
+        for r in run.metrics
+    ]
+    assert RULES["readout"](replace(run, metrics=alone)) is None
+    assert RULES["encoders"](replace(run, metrics=alone)) is None
+
+
+def test_frozen_encoders_are_named_where_clipping_takes_their_step() -> None:
+    run = record("v12-svhn-seed2")
+    verdict = RULES["frozen"](run)
+    assert verdict is not None
+    assert "encoders of clients 0, 1, 3, 4 hardly move" in verdict.text
+    assert RULES["frozen"](changed(run, clip_factor=1.0)) is None
+    assert RULES["frozen"](record("v12-gamma-svhn-seed2")) is None
+    grouped = replace(run, settings={**run.settings, "train.clip": "group"})
+    assert RULES["frozen"](grouped) is None
+
+
+def test_annealing_that_cancels_itself_is_told_with_the_product() -> None:
+    verdict = RULES["cancelled"](record("v12-svhn-seed2"))
+    assert verdict is not None
+    assert "cancelled on client 2: while s fell from 0.5 to 0.02" in verdict.text
+    assert RULES["cancelled"](record("v12-gamma-svhn-seed2")) is None
+
+
+def test_a_slow_sigma_is_noted_and_no_problem() -> None:
+    verdict = RULES["slow-sigma"](record("v12-gamma-svhn-seed1"))
+    assert verdict is not None
+    assert not verdict.problem
+    assert "client 4, with 2 steps a round, ends at lambda 22.9 where 58.9" in verdict.text
+    assert RULES["slow-sigma"](record("v12-gamma-svhn-seed2")) is None
+
+
+def test_a_divided_gradient_is_under_training_and_not_over_alignment() -> None:
+    run = changed(
+        record("v12-gamma-svhn-seed2"), base_weight=1 / 18, lambda_effective=0.5, clip_factor=0.3
+    )
+    verdict = RULES["under-trained"](run)
+    assert verdict is not None
+    assert "divided by 2 sl2 = 18 and A has the weight 0.5, 10% of V7's" in verdict.text
+    assert "mean factor 0.30" in verdict.text
+    assert RULES["under-trained"](changed(run, lambda_effective=9.0)) is None
+    assert RULES["under-trained"](changed(run, base_weight=1.0)) is None
+    assert RULES["under-trained"](changed(run, base_weight=None)) is None
+
+
+def test_a_client_with_one_class_is_named() -> None:
+    run = record("v12-svhn-seed1")
+    assert run.summary is not None
+    table = [row if k else [7] + [0] * 9 for k, row in enumerate(run.summary["label_table"])]
+    single = replace(run, summary={**run.summary, "label_table": table})
+    verdict = RULES["single-class"](single)
+    assert verdict is not None
+    assert verdict.text == "Client 0 holds one class."
+    assert RULES["single-class"](run) is None
+
+
+def test_a_run_that_did_not_finish_says_so() -> None:
+    run = record("v12-svhn-seed1")
+    assert RULES["status"](run) is None
+    assert run.summary is not None
+    stopped = RULES["status"](replace(run, summary={**run.summary, "status": "stopped"}))
+    assert stopped is not None
+    assert stopped.text == "The run stopped; 50 of 50 rounds are recorded."
+    killed = RULES["status"](replace(run, summary=None, metrics=run.metrics[:12]))
+    assert killed is not None
+    assert "is still going, or was killed; 2 of 50" in killed.text
+
+
+def test_a_loss_that_is_not_finite_is_told() -> None:
+    run = record("v12-svhn-seed1")
+    warning = {"event": "warning", "kind": "non-finite", "message": "", "client": 3, "round": 2}
+    verdict = RULES["non-finite"](replace(run, metrics=[*run.metrics, warning]))
+    assert verdict is not None
+    assert "on client 3, first in round 2" in verdict.text
+    assert RULES["non-finite"](run) is None
+
+
+@pytest.mark.parametrize("method", ["v4", "v7"])
+def test_a_healthy_run_is_called_so(method: str, tmp_path: Path) -> None:
+    result = Experiment(method=method, train={"rounds": 3}, seed=2, out=tmp_path / "run").run()
+    verdicts = diagnose(read_run(result.folder))
+    assert verdicts[0].text == "Nothing is wrong that these records could show."
+    assert not any(verdict.problem for verdict in verdicts)
+
+
+def test_the_command_says_it_and_names_what_is_not_a_run(tmp_path: Path) -> None:
+    done = command("diagnose", str(RECORDS / "v12-svhn-seed1"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Lambda ran away on clients 1, 2, 3" in done.stdout
+    done = command("diagnose", "nothing", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "error: nothing: is not a run's folder (no config.yaml)\n"
+
+
+def test_a_lambda_that_held_is_said_to_have_held() -> None:
+    verdict = RULES["held"](record("v12-gamma-svhn-seed1"))
+    assert verdict is not None
+    assert "stayed below 5.1 times B/A of round 0" in verdict.text
+    assert RULES["held"](record("v12-svhn-seed1")) is None
