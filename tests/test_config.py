@@ -77,7 +77,7 @@ def test_nested_settings_are_flattened() -> None:
         ({"train.round": "3"}, r"train\.round=3: unknown key; did you mean train\.rounds\?"),
         ({"trian.rounds": "3"}, r"trian\.rounds=3: unknown key; did you mean train\.rounds\?"),
         ({"sed": "3"}, r"sed=3: unknown key; did you mean seed\?"),
-        ({"align.lambda": "3"}, r"align\.lambda=3: method v4 has no alignment"),
+        ({"align.lambda": "3"}, r"align\.lambda=3: method v4 has no such key; v7, v7-linear have"),
         ({"data": "digits"}, r"data=digits: data is a section; say data\.KEY=VALUE"),
         ({"partition.alpha": "-1"}, r"partition\.alpha=-1: must be a number above 0"),
         ({"partition.alpha": "nan"}, r"partition\.alpha=nan: must be a number above 0"),
@@ -132,3 +132,17 @@ def test_an_option_class_of_ones_own_is_checked_the_same_way() -> None:
     assert build(Own, {"strength": "2", "lambda": "3"}, "own") == Own(2.0, 3)
     with pytest.raises(UserError, match=r"own\.strength=-2: must be a number of at least 0"):
         build(Own, {"strength": "-2"}, "own")
+
+
+def test_a_key_of_another_method_names_the_methods_that_have_it() -> None:
+    with pytest.raises(UserError, match=r"method v12 has no such key; v12-gamma, .*closed-form have"):
+        resolve("v12", {"align.gamma": "0.1"})
+    with pytest.raises(UserError, match=r"align\.gama=0\.1: unknown key; did you mean align\.gamma\?"):
+        resolve("v12-gamma", {"align.gama": "0.1"})
+
+
+def test_a_range_of_lambda_must_be_one() -> None:
+    with pytest.raises(
+        UserError, match=r"align\.lambda_min=5\.0: must not be above align\.lambda_max=1\.0"
+    ):
+        resolve("v9", {"align.lambda_min": 5, "align.lambda_max": 1})

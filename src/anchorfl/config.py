@@ -203,9 +203,7 @@ def resolve(method: str, settings: Mapping[str, object]) -> Config:
     entry = METHODS.get(method)
     dataset = DATASETS.get(str(settings.get("data.name", DataOptions.name)))
     grouped = by_section({**dataset.defaults, **entry.defaults, **settings}, method)
-    if entry.balance == "none" and grouped["align"]:
-        key, value = next(iter(grouped["align"].items()))
-        raise UserError(f"align.{key}={value}: method {method} has no alignment")
+    refuse_other_methods_keys(method, grouped["align"])
     fusion = grouped[""].pop("fusion", DEFAULT_FUSION)
     general = build(GeneralOptions, grouped[""], "")
     data = build(DataOptions, grouped["data"], "data")
@@ -228,6 +226,17 @@ def resolve(method: str, settings: Mapping[str, object]) -> Config:
         fusion=resolve_fusions(fusion, grouped["fusion"]),
         general=general,
     )
+
+
+def refuse_other_methods_keys(method: str, values: Mapping[str, object]) -> None:
+    """An align key that this method lacks and others have is no misspelling: name the others."""
+    own = set(all_keys(method))
+    for key, value in values.items():
+        if f"align.{key}" not in own:
+            others = [name for name in METHODS.names() if f"align.{key}" in all_keys(name)]
+            if others:
+                told = ", ".join(others)
+                raise UserError(f"align.{key}={value}: method {method} has no such key; {told} have")
 
 
 def by_section(settings: Mapping[str, object], method: str) -> dict[str, dict[str, object]]:

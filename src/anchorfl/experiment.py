@@ -57,12 +57,6 @@ class Result:
         return accuracy
 
     @property
-    def evaluations(self) -> list[dict[str, Any]]:
-        """The records of the rounds that were evaluated."""
-        rounds = (record for record in self.metrics if record["event"] == "round")
-        return [record for record in rounds if record["accuracy"] is not None]
-
-    @property
     def lambdas(self) -> dict[int, list[float | None]]:
         """Effective lambda by client, round by round; None where nothing is aligned."""
         table: dict[int, list[float | None]] = {}
@@ -70,12 +64,6 @@ class Result:
             if record["event"] == "client":
                 table.setdefault(record["client"], []).append(record["lambda_effective"])
         return table
-
-    @property
-    def largest_lambda(self) -> float | None:
-        """The largest raw lambda of any client at the end of any round; None where there is none."""
-        values = [record.get("lambda_raw") for record in self.metrics]
-        return max((value for value in values if value is not None), default=None)
 
     @cached_property
     def predictor(self) -> Predictor:

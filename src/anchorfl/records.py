@@ -47,6 +47,12 @@ class Run:
         return [record for record in rounds if record["accuracy"] is not None]
 
     @cached_property
+    def largest_lambda(self) -> float | None:
+        """The largest raw lambda of any client at the end of any round; None where there is none."""
+        values = [record["lambda_raw"] for own in self.clients.values() for record in own]
+        return max((value for value in values if value is not None), default=None)
+
+    @cached_property
     def warnings(self) -> list[Record]:
         return [record for record in self.metrics if record["event"] == "warning"]
 

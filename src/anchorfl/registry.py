@@ -15,8 +15,9 @@ T = TypeVar("T")
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """A half sentence that names the nearest known spelling, or nothing."""
-    close = get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {close[0]}?" if close else ""
+    spellings = {name.lower(): name for name in known}
+    close = get_close_matches(word.lower(), list(spellings), n=1, cutoff=0.5)
+    return f"; did you mean {spellings[close[0]]}?" if close else ""
 
 
 class Registry(Generic[T]):

@@ -93,6 +93,8 @@ def test_an_unknown_scalarizer_and_a_missing_extra_end_in_one_line(
 ) -> None:
     with pytest.raises(UserError, match=r"torchjd:DWAA is unknown; did you mean DWA\?"):
         resolve("torchjd:DWAA", {})
+    with pytest.raises(UserError, match=r"torchjd:dwa is unknown; did you mean DWA\?"):
+        resolve("torchjd:dwa", {})
     fresh: Registry[type] = Registry("balance", "anchorfl.balance")
     fresh._families = BALANCES._families  # type: ignore[assignment]
     monkeypatch.setitem(sys.modules, "torchjd.scalarization", None)

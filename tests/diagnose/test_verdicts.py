@@ -153,5 +153,5 @@ def test_the_command_says_it_and_names_what_is_not_a_run(tmp_path: Path) -> None
 def test_a_lambda_that_held_is_said_to_have_held() -> None:
     verdict = RULES["held"](record("v12-gamma-svhn-seed1"))
     assert verdict is not None
-    assert "stayed below 5.1 times B/A of round 0" in verdict.text
+    assert "reached at most 5.1 times B/A of round 0" in verdict.text
     assert RULES["held"](record("v12-svhn-seed1")) is None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from anchorfl.errors import UserError
 from anchorfl.options import option
 from anchorfl.registry import Registry
 from anchorfl.schedules import SCHEDULES, Moment
@@ -43,8 +45,11 @@ class Balance(ABC):
 
     schedule = "constant"
 
-    def check(self, local_epochs: int) -> None:  # noqa: B027 (most have nothing to check)
-        """Raise a UserError where the options do not fit the experiment."""
+    def check(self, local_epochs: int) -> None:
+        """Raise a UserError where the options do not fit each other or the experiment."""
+        low, high = getattr(self, "lambda_min", 0.0), getattr(self, "lambda_max", math.inf)
+        if low > high:
+            raise UserError(f"align.lambda_min={low}: must not be above align.lambda_max={high}")
 
     def init(self, facts: ClientFacts) -> Tensors:
         """The tensors that the balance keeps in the client's state.

@@ -91,8 +91,8 @@ def held(run: Run) -> Verdict | None:
     top = max(height(records) for records in run.clients.values())
     return Verdict(
         "held",
-        f"Lambda did not run away: on every client the effective one stayed below {top:.2g} times B/A"
-        " of round 0.",
+        f"Lambda did not run away: on every client the effective one reached at most {top:.2g} times"
+        " B/A of round 0.",
         problem=False,
     )
 

@@ -118,14 +118,8 @@ def paired(values: dict[int, float], reference: dict[int, float]) -> str:
 
 
 def largest_lambda(group: Group) -> str:
-    raw = [
-        record["lambda_raw"]
-        for run in group.runs
-        for records in run.clients.values()
-        for record in records
-        if record["lambda_raw"] is not None
-    ]
-    return f"{max(raw):,.4g}" if raw else "."
+    found = [run.largest_lambda for run in group.runs if run.largest_lambda is not None]
+    return f"{max(found):,.4g}" if found else "."
 
 
 def draws(runs: Sequence[Run]) -> str:

@@ -33,14 +33,10 @@ def write_figures(run: Run, folder: Path) -> list[Path]:
         written.append(draw_accuracy_figure(rounds, curves, title, folder / "accuracy.png"))
     if run.clients:
         written.append(draw_client_figure(run, LOSSES, "loss", title, folder / "losses.png"))
-    if has_lambda(run):
+    if run.largest_lambda is not None:
         written.append(draw_client_figure(run, LAMBDA, "lambda", title, folder / "lambda.png"))
         written.append(write_lambda_tables(run, folder / "lambda.md"))
     return written
-
-
-def has_lambda(run: Run) -> bool:
-    return any(record["lambda_raw"] is not None for own in run.clients.values() for record in own)
 
 
 def write_lambda_tables(run: Run, path: Path) -> Path:

@@ -79,9 +79,8 @@ def headline(run: Run) -> list[tuple[str, str]]:
     alone = [value for value in summary.get("local_accuracy") or [] if value is not None]
     if alone:
         numbers.append(("best single client", f"{100 * max(alone):.1f} %"))
-    raw = [r["lambda_raw"] for own in run.clients.values() for r in own if r["lambda_raw"] is not None]
-    if raw:
-        largest = max(raw)
+    largest = run.largest_lambda
+    if largest is not None:
         told = f"{largest:,.0f}" if largest >= 100 else f"{largest:.3g}"
         numbers.append(("largest raw lambda", told))
     if summary.get("samples_per_second"):
