@@ -75,3 +75,12 @@ def test_an_unknown_name_is_answered_with_the_nearest_and_all() -> None:
         UserError, match=r"number 'thre' is unknown; did you mean three\? \(known: three, four\)"
     ):
         registry.get("thre")
+
+
+def test_a_member_of_a_family_is_made_when_asked_for_and_never_listed() -> None:
+    table: Registry[str] = Registry("thing", "anchorfl.registry")
+    table.register("plain")("a plain thing")
+    table.family("made")(lambda name: f"made of {name}")
+    assert table.get("made:wood") == "made of wood"
+    assert table.names() == ["plain"]
+    assert table.get("plain") == "a plain thing"

@@ -192,6 +192,9 @@ def forecast(
             raise UserError("forecast: name one run alone, or none and align.KEY=VALUE words")
         forecasts.show_run(make_console(), read_run(folders[0]), bound, figure)
         return
+    for key, value in settings.items():
+        if not key.startswith("align."):
+            raise UserError(f"{key}={value}: a forecast takes align.KEY=VALUE and its own options")
     course = (align, align) if align is not None else (align_from, align_to)
     assumed = forecasts.assumed_rounds(rounds, base, course, clip, steps)
     forecasts.show_assumed(make_console(), method, settings, assumed, bound, figure)
@@ -267,7 +270,7 @@ def compare(
     from anchorfl.report.compare import show_comparison
     from anchorfl.report.console import make_console
 
-    found = [read_run(folder) for folder in runs if folder.is_dir()]
+    found = [read_run(folder) for folder in runs if not folder.is_file()]
     if not found:
         raise UserError("compare: name at least one run's folder")
     show_comparison(make_console(), found, baseline, page, table)

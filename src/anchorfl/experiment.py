@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -23,7 +24,7 @@ from anchorfl.models import ImageFacts
 from anchorfl.predictor import Predictor, build_predictor
 from anchorfl.records import read_run
 from anchorfl.report.page import write_page
-from anchorfl.report.track import tracker
+from anchorfl.report.track import require, tracker
 from anchorfl.runfolder import RunFolder
 
 
@@ -82,6 +83,8 @@ def load_run(folder: str | PathLike[str]) -> Result:
 
 def run_config(config: Config, listeners: tuple[Listener, ...] = ()) -> Result:
     """Prepare, run, and keep everything in the run's folder, whatever happens on the way."""
+    if config.general.track is not None:
+        require(config.general.track)
     federation = Federation.prepare(config)
     folder = RunFolder.create(config)
     folder.write_config(federation.config.replace_general(out=str(folder.path)))
@@ -104,7 +107,8 @@ def run_config(config: Config, listeners: tuple[Listener, ...] = ()) -> Result:
         summary = ledger.summary(status, outcome, sizes)
         folder.write_summary(summary)
         federation.emit(RunEnded(summary))
-        write_page(read_run(folder.path))
+        with nullcontext() if outcome else suppress(Exception):  # a failure is told, not the page's
+            write_page(read_run(folder.path))
     return load_run(folder.path)
 
 

@@ -201,10 +201,10 @@ class Federation:
 
         event = client.train_round(number, on_batch)
         self.emit(event)
-        self._guard(as_record(event))
         if not has_finite_losses(event):
             message = f"client {client.number} has a loss that is not finite; lower train.lr"
             self.emit(Warned("non-finite", message, client=client.number, round=number))
+        self._guard(as_record(event))
         return event.samples * self.config.train.local_epochs
 
     def _guard(self, record: dict[str, Any]) -> None:

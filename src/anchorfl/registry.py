@@ -69,8 +69,8 @@ class Registry(Generic[T]):
     def get(self, name: str) -> T:
         self._load()
         prefix, _, member = name.partition(":")
-        if name not in self._entries and member and prefix in self._families:
-            self._entries[name] = self._families[prefix](member)
+        if member and prefix in self._families:
+            return self._families[prefix](member)
         if name not in self._entries and name in self._elsewhere:
             try:
                 self._entries[name] = self._elsewhere[name].load()

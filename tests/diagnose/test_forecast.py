@@ -1,6 +1,7 @@
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from anchorfl.balance.uncertainty import Uncertainty
 from anchorfl.config import resolve
 from anchorfl.diagnose.forecast import (
     Round,
+    Setting,
     forecast,
     forecast_run,
     geometric,
@@ -126,3 +128,38 @@ def test_a_runs_forecast_stands_beside_what_was_recorded(tmp_path: Path) -> None
     assert "66,695,744" in done.stdout
     done = command("forecast", "nowhere", cwd=tmp_path)
     assert "error: nowhere: is not a run's folder" in done.stderr
+
+
+def test_a_run_that_was_stopped_is_forecast_on_the_schedule_it_had(tmp_path: Path) -> None:
+    run = read_run(RECORDS / "v12-gamma-svhn-seed1")
+    early = [record for record in run.metrics if record["round"] < 12]
+    short = forecast_run(replace(run, metrics=early))
+    whole = forecast_run(run)
+    for client, points in short.items():
+        for point, wanted in zip(points[:-1], whole[client], strict=False):
+            assert point.raw == pytest.approx(wanted.raw, rel=1e-6)
+            assert point.effective == pytest.approx(wanted.effective, rel=1e-6)
+
+
+def test_the_runs_own_schedule_and_epochs_reach_the_sigmas() -> None:
+    balance = resolve("v12", {}).align
+    rounds = [Round(8.0, 1.0, steps=4)] * 10
+    plain = forecast(balance, rounds)
+    slowed = forecast(balance, rounds, setting=Setting(10, rate=lambda progress: 0.1))
+    reset = forecast(balance, rounds, setting=Setting(10, reset_optimizer=True))
+    assert slowed[3].raw < plain[3].raw
+    assert reset[3].raw < plain[3].raw
+    epochs = forecast(balance, rounds, setting=Setting(10, local_epochs=4))
+    assert epochs[-1].effective == pytest.approx(epochs[-1].raw / 40, rel=1e-6)
+
+
+def test_what_a_forecast_cannot_know_is_one_line(tmp_path: Path) -> None:
+    done = command("forecast", "--method", "v9", cwd=tmp_path)
+    assert done.stderr.startswith("error: this lambda starts from a client's labels")
+    done = command("forecast", "align.start=entropy", cwd=tmp_path)
+    assert done.stderr.startswith("error: this lambda starts from a client's labels")
+    done = command("forecast", "train.lr=3", cwd=tmp_path)
+    assert done.stderr.startswith("error: train.lr=3: a forecast takes align.KEY=VALUE")
+    run = read_run(RECORDS / "v12-svhn-seed1")
+    with pytest.raises(UserError, match="no round was recorded"):
+        forecast_run(replace(run, metrics=[]))

@@ -1,12 +1,13 @@
 """The guard on recorded runs, and in runs of its own."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from anchorfl import Experiment
 from anchorfl.config import read_preset, resolve
-from anchorfl.diagnose.guard import replay
+from anchorfl.diagnose.guard import Guard, replay
 from anchorfl.experiment import Result, run_config
 from anchorfl.records import Run, read_run
 from tests.conftest import RECORDS
@@ -100,3 +101,31 @@ def test_methods_without_a_runaway_lambda_raise_no_alarm(method: str, tmp_path: 
 def test_the_guard_can_be_switched_off(tmp_path: Path) -> None:
     words = {"align.guard": "off", "train.rounds": 18}
     assert not run_preset("v12", tmp_path, **words).summary["warnings"]
+
+
+@pytest.mark.parametrize("lr", [1e30, 1e8])
+def test_numbers_that_are_not_finite_end_in_a_warning_and_a_page(lr: float, tmp_path: Path) -> None:
+    train = {"rounds": 2, "lr": lr, "clip_norm": 0}
+    result = Experiment("v12", train=train, seed=1, out=tmp_path / "run").run()
+    assert "has a loss that is not finite; lower train.lr" in str(result.summary["warnings"])
+    assert "A loss was not finite" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_a_lambda_that_the_weights_see_whole_is_judged_whole() -> None:
+    run = read_run(RECORDS / "v12-svhn-seed1")
+    first = {
+        "client": 0,
+        "base_loss": 9.0,
+        "align_loss": 1.0,
+        "anneal": 0.1,
+        "gradient_share_encoder": 1.0,
+    }
+    for method, seen in (("v12-raw", True), ("v12", False)):
+        balance = replace(run, settings={"method": method}).balance
+        guard = Guard(balance)
+        share = 1.0 if seen else 0.1
+        told = []
+        for number, (record, raw) in enumerate(((first, 9.0), ({**first, "align_loss": 0.5}, 25.0))):
+            entry = {**record, "round": number, "lambda_raw": raw, "lambda_effective": share * raw}
+            told.append(guard.look(entry))
+        assert (told[-1] is not None) is seen

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from anchorfl import Experiment
-from anchorfl.diagnose.verdicts import RULES, diagnose
+from anchorfl.diagnose.verdicts import RULES, diagnose, listed
 from anchorfl.records import Run, read_run
 from tests.conftest import RECORDS, command
 
@@ -26,8 +26,10 @@ def test_an_explosion_is_told_with_who_when_and_why() -> None:
     verdict = RULES["runaway"](record("v12-svhn-seed1"))
     assert verdict is not None
     assert "ran away on clients 1, 2, 3, from round 10 on" in verdict.text
-    assert "client 2's raw lambda reached 6.67e+07 in round 49" in verdict.text
-    assert "raises B/A by e^14.9, and s from 1 to 0.02, e^3.9" in verdict.text
+    assert "client 2, in round 10, A had fallen from 1 to 0.16" in verdict.text
+    assert "which raises B/A by e^1.8" in verdict.text
+    assert "and s from 1 to 0.8, e^0.2; its stationary lambda was 52.32" in verdict.text
+    assert "The raw one reached 6.67e+07 in round 49" in verdict.text
     assert "v12-gamma with align.gamma=0.05 or more" in verdict.text
     assert RULES["runaway"](record("v12-gamma-svhn-seed1")) is None
 
@@ -88,17 +90,52 @@ def test_a_slow_sigma_is_noted_and_no_problem() -> None:
     assert RULES["slow-sigma"](record("v12-gamma-svhn-seed2")) is None
 
 
-def test_a_divided_gradient_is_under_training_and_not_over_alignment() -> None:
-    run = changed(
-        record("v12-gamma-svhn-seed2"), base_weight=1 / 18, lambda_effective=0.5, clip_factor=0.3
-    )
-    verdict = RULES["under-trained"](run)
+def test_a_divided_gradient_is_no_over_alignment() -> None:
+    values = {"base_weight": 1 / 18, "lambda_effective": 0.5, "clip_factor": 0.3}
+    source = record("v12-gamma-svhn-seed2")
+    kept = {key: value for key, value in source.settings.items() if not key.startswith("align.")}
+    run = changed(replace(source, settings={**kept, "method": "v10"}), **values)
+    verdict = RULES["divided"](run)
     assert verdict is not None
     assert "divided by 2 sl2 = 18 and A has the weight 0.5, 10% of V7's" in verdict.text
+    assert "under-trained and not over-aligned" in verdict.text
     assert "mean factor 0.30" in verdict.text
-    assert RULES["under-trained"](changed(run, lambda_effective=9.0)) is None
-    assert RULES["under-trained"](changed(run, base_weight=1.0)) is None
-    assert RULES["under-trained"](changed(run, base_weight=None)) is None
+    assert not verdict.problem
+    assert RULES["divided"](changed(run, lambda_effective=9.0)) is None
+    assert RULES["divided"](changed(run, base_weight=1.0)) is None
+    assert RULES["divided"](changed(source, **values)) is None
+
+
+def test_a_fusion_below_the_best_client_is_told_with_one_that_is_not() -> None:
+    verdict = RULES["no-gain"](record("v12-svhn-seed1"))
+    assert verdict is not None
+    assert "feature-mean ends at 45.0 %, below the best single client's 52.9 %" in verdict.text
+    assert "class-mean has 77.8 %: use fusion=class-mean" in verdict.text
+    assert RULES["no-gain"](record("v12-gamma-svhn-seed1")) is None
+
+
+def test_a_capped_lambda_is_said_to_have_been_held() -> None:
+    run = record("v12-svhn-seed1")
+    capped = replace(run, settings={**run.settings, "align.guard": "cap"})
+    verdict = RULES["runaway"](capped)
+    assert verdict is not None
+    assert "would have run away, and was held at ten times B/A of round 0, on clients" in verdict.text
+
+
+FIELDS = (
+    "base_loss align_loss anneal lambda_raw lambda_effective lambda_stationary clip_factor steps"
+    " prototype_norm_seen prototype_norm_unseen base_weight gradient_share_encoder sigma_sq_align"
+)
+
+
+@pytest.mark.parametrize("name", FIELDS.split())
+@pytest.mark.parametrize("source", ["v12-svhn-seed1", "v12-gamma-svhn-seed2"])
+def test_a_number_that_is_missing_silences_rules_and_breaks_none(source: str, name: str) -> None:
+    diagnose(changed(record(source), **{name: None}))
+
+
+def test_many_clients_are_counted_and_not_listed() -> None:
+    assert listed(range(84)) == "84 clients (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ...)"
 
 
 def test_a_client_with_one_class_is_named() -> None:
@@ -135,7 +172,7 @@ def test_a_loss_that_is_not_finite_is_told() -> None:
 
 @pytest.mark.parametrize("method", ["v4", "v7"])
 def test_a_healthy_run_is_called_so(method: str, tmp_path: Path) -> None:
-    result = Experiment(method=method, train={"rounds": 3}, seed=2, out=tmp_path / "run").run()
+    result = Experiment(method=method, train={"rounds": 3}, seed=3, out=tmp_path / "run").run()
     verdicts = diagnose(read_run(result.folder))
     assert verdicts[0].text == "Nothing is wrong that these records could show."
     assert not any(verdict.problem for verdict in verdicts)

@@ -1,6 +1,7 @@
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,30 @@ def test_the_command_writes_table_and_page(runs: list[Run], tmp_path: Path) -> N
     assert [series["name"] for series in charts[0]["series"]] == ["v4", "v7"]
     done = command("compare", *folders, "--baseline", "v9", cwd=tmp_path)
     assert done.stderr == "error: --baseline v9: none of these runs (v4, v7)\n"
+
+
+def test_a_run_that_stopped_or_is_not_there_is_refused(runs: list[Run], tmp_path: Path) -> None:
+    stopped = replace(runs[0], summary={**(runs[0].summary or {}), "status": "stopped"})
+    with pytest.raises(UserError, match="did not finish"):
+        group_runs([stopped, *runs[1:]])
+    done = command("compare", str(runs[0].folder), "typo", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "typo: is not a run's folder" in done.stderr
+    done = command("compare", str(runs[0].folder), "--table", "x.txt", "--page", "p.html", cwd=tmp_path)
+    assert "must end in .md or .csv" in done.stderr
+    assert not (tmp_path / "p.html").exists()
+
+
+def test_draws_of_their_own_count_as_repetitions(runs: list[Run]) -> None:
+    other = replace(runs[0], settings={**runs[0].settings, "partition.seed": 7})
+    groups = group_runs([runs[0], other])
+    assert list(groups[0].final("feature-mean")) == ["1", "1/7"]
+
+
+def test_own_images_from_two_places_are_not_averaged(runs: list[Run]) -> None:
+    places = [
+        replace(run, settings={**run.settings, "data.name": "folder", "data.root": place})
+        for run, place in zip(runs, ("a", "b"), strict=False)
+    ]
+    with pytest.raises(UserError, match=r"data\.root differs"):
+        group_runs(places)

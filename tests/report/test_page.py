@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +127,29 @@ def test_figures_and_lambda_tables_for_a_paper(tmp_path: Path) -> None:
     assert "| 14 | 959,527 | 0.720 | 690,859 | 34,483,496 | 55.6 | 74.2 |" in text
     assert "| round | client 0 | client 1 | client 2 | client 3 | client 4 |" in text
     assert "| 10 | 10.9" in text
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+def test_hovering_and_hiding_work_and_odd_class_names_are_harmless(tmp_path: Path) -> None:
+    run = read_run(RECORDS / "v12-svhn-seed1")
+    odd = {**(run.summary or {}), "class_names": ["<!--<script>", "</script>", *"abcdefgh"]}
+    page = write_page(replace(run, summary=odd), tmp_path / "report.html")
+    play = """<script>
+    const plot = document.querySelector("svg"), box = plot.getBoundingClientRect();
+    const event = (kind, x) =>
+      plot.dispatchEvent(new PointerEvent(kind, {clientX: box.left + x * box.width}));
+    event("pointermove", .5);
+    document.body.dataset.tip = document.querySelector(".tip").textContent;
+    const before = plot.querySelectorAll(".curve").length;
+    document.querySelector(".legend button").click();
+    document.body.dataset.hidden = before - plot.querySelectorAll(".curve").length;
+    event("pointerdown", .2); event("pointerup", .6);
+    document.body.dataset.zoomed = plot.textContent;
+    </script>"""
+    page.write_text(page.read_text().replace("</body>", play + "</body>"))
+    document, log, _ = open_in_browser(page, tmp_path)
+    assert "CONSOLE" not in log, log
+    assert 'data-hidden="1"' in document
+    assert re.search(r'data-tip="round \d+: feature-mean [\d.]+, class-mean', document)
+    assert re.search(r'data-zoomed="[^"]*15[^"]*"', document)
+    assert "&lt;!--&lt;script&gt;" in document

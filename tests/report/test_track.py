@@ -54,3 +54,4 @@ def test_a_missing_tracker_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(UserError, match=r"track=mlflow needs the extra"):
         Experiment("v4", train={"rounds": 1}, track="mlflow", out=tmp_path / "run").run()
+    assert not (tmp_path / "run").exists()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from anchorfl.balance.annealed import ClosedForm
 from anchorfl.balance.base import Balance
-from anchorfl.balance.fixed import Given
+from anchorfl.balance.fixed import Entropy, Given
 from anchorfl.balance.uncertainty import Uncertainty
 from anchorfl.errors import UserError
 from anchorfl.maths import LOG_LIMIT, clamp
@@ -46,6 +46,7 @@ class Point:
 class Setting:
     """What of an experiment the sigmas feel beside the losses."""
 
+    rounds: int
     local_epochs: int = 1
     reset_optimizer: bool = False
     rate: Callable[[float], float] = lambda progress: 1.0
@@ -62,12 +63,15 @@ def forecast(
 
     `known` are u and v at the end of round 0, where they were recorded.
     """
-    setting = setting or Setting()
+    setting = setting or Setting(len(rounds))
+    by_entropy = isinstance(balance, Entropy) or getattr(balance, "start", None) == "entropy"
+    if by_entropy and not sum(class_counts):
+        raise UserError("this lambda starts from a client's labels: forecast a run that ended")
     if isinstance(balance, Uncertainty):
         return integrate(balance, rounds, class_counts, setting, known)
     points = []
     for number, each in enumerate(rounds):
-        s = last_factor(balance, number, len(rounds), setting)
+        s = last_factor(balance, number, setting)
         if isinstance(balance, Given):
             raw = balance.given(class_counts)
             points.append(Point(number, raw, s * raw, None))
@@ -98,16 +102,16 @@ def integrate(
             base = between([each.base for each in rounds], number, share)
             align = between([each.align for each in rounds], number, share)
             epoch = number * setting.local_epochs + step * setting.local_epochs // now.steps
-            s = factor(balance, epoch, len(rounds), setting)
+            s = factor(balance, epoch, setting)
             slope_u, slope_v = slopes(balance, base, align, u, v, s)
             speed_u = balance.sigma_momentum * speed_u + now.clip * slope_u
             speed_v = balance.sigma_momentum * speed_v + now.clip * slope_v
-            rate = balance.sigma_lr * setting.rate((number + share) / len(rounds))
+            rate = balance.sigma_lr * setting.rate((number + share) / setting.rounds)
             u = clamp(u - rate * speed_u, -LOG_LIMIT, LOG_LIMIT)
             v = clamp(v - rate * speed_v, -LOG_LIMIT, LOG_LIMIT)
         if number == 0 and known:
             u, v = known
-        s = last_factor(balance, number, len(rounds), setting)
+        s = last_factor(balance, number, setting)
         stationary = balance.stationary(now.base, now.align, s)
         points.append(Point(number, math.exp(u - v), balance.effective(u, v, s), stationary))
     return points
@@ -141,15 +145,15 @@ def between(means: Sequence[float], number: int, share: float) -> float:
     return (1 - weight) * here + weight * there
 
 
-def factor(balance: Balance, epoch: int, rounds: int, setting: Setting) -> float:
+def factor(balance: Balance, epoch: int, setting: Setting) -> float:
     """s in an epoch."""
-    epochs = rounds * setting.local_epochs
+    epochs = setting.rounds * setting.local_epochs
     return balance.anneal(Moment(epoch, epochs, setting.local_epochs))
 
 
-def last_factor(balance: Balance, number: int, rounds: int, setting: Setting) -> float:
+def last_factor(balance: Balance, number: int, setting: Setting) -> float:
     """s in a round's last epoch."""
-    return factor(balance, (number + 1) * setting.local_epochs - 1, rounds, setting)
+    return factor(balance, (number + 1) * setting.local_epochs - 1, setting)
 
 
 def forecast_run(run: Run) -> dict[int, list[Point]]:
@@ -158,7 +162,10 @@ def forecast_run(run: Run) -> dict[int, list[Point]]:
     Of the sigmas only those at the end of round 0 are looked at.
     """
     train = run.train
-    setting = Setting(train.local_epochs, train.reset_optimizer, SCHEDULES[train.schedule])
+    if not run.clients:
+        raise UserError(f"{run.folder}: no round was recorded")
+    schedule = SCHEDULES[train.schedule]
+    setting = Setting(train.rounds, train.local_epochs, train.reset_optimizer, schedule)
     found = {}
     for client, records in run.clients.items():
         if records[0]["align_loss"] is None:

@@ -16,6 +16,7 @@ from anchorfl.records import Run
 
 RAISED = 2.0
 HORIZON = 3
+NEEDED = ("base_loss", "align_loss", "anneal", "lambda_raw", "lambda_effective")
 Record = Mapping[str, Any]
 
 
@@ -43,6 +44,8 @@ class Guard:
         client = record["client"]
         if not isinstance(self.balance, Uncertainty) or client in self.alarms:
             return None
+        if any(record[name] is None for name in NEEDED):
+            return None  # not finite: that is a warning of its own
         self.yardsticks.setdefault(client, record["base_loss"] / max(record["align_loss"], 1e-12))
         found = self.sign(self.balance, record)
         self.before[client] = record
@@ -66,7 +69,8 @@ class Guard:
             return None
         fall = record["align_loss"] / max(before["align_loss"], 1e-30)
         falling = record["align_loss"] * min(fall, 1.0) ** HORIZON
-        ahead = record["anneal"] * balance.stationary(record["base_loss"], falling, record["anneal"])
+        stationary = balance.stationary(record["base_loss"], falling, record["anneal"])
+        ahead = stationary * record["lambda_effective"] / record["lambda_raw"]
         if fall < 1 and ahead > EXPLODED * yardstick:
             return "ahead", f"{beside}; with A falling as it does, {ahead:,.4g} in {HORIZON} rounds"
         return None

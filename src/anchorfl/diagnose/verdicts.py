@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean
-from typing import Any
 
-from anchorfl.balance.uncertainty import EXPLODED, Uncertainty
+from anchorfl.balance.uncertainty import EXPLODED, Coupled, Uncertainty
 from anchorfl.diagnose.guard import replay
-from anchorfl.records import Run
+from anchorfl.records import Record, Run
 
 READOUT, PROTOTYPE_FREE = "feature-mean", "class-mean"
 FALLEN = 5.0
@@ -25,6 +24,7 @@ CANCELLED = 0.8
 DIVIDED = 0.25
 LAGGING = 0.5
 V7 = 5.0
+NAMED = 12
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ Rule = Callable[[Run], Verdict | None]
 
 def listed(clients: Iterable[int]) -> str:
     numbers = sorted(clients)
+    if len(numbers) > NAMED:
+        return f"{len(numbers)} clients ({', '.join(map(str, numbers[:NAMED]))}, ...)"
     return f"client{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
@@ -52,29 +54,37 @@ def ran_away(run: Run) -> Verdict | None:
     exploded = [client for client in alarms if height(run.clients[client]) >= EXPLODED]
     who = exploded or list(alarms)
     worst = max(who, key=lambda client: highest(run.clients[client])["lambda_raw"])
-    first, peak = run.clients[worst][0], highest(run.clients[worst])
-    by_align = math.log(max(first["align_loss"], 1e-30) / max(peak["align_loss"], 1e-30))
-    by_anneal = math.log(first["anneal"] / max(peak["anneal"], 1e-30))
-    since = min(alarms[client].round for client in who)
+    records, since = run.clients[worst], alarms[worst].round
+    first, onset, peak = records[0], by_round(records)[since], highest(records)
+    by_align = math.log(max(first["align_loss"], 1e-30) / max(onset["align_loss"], 1e-30))
+    by_anneal = math.log(first["anneal"] / max(onset["anneal"], 1e-30))
     gamma = max(run.clients[client][0]["align_loss"] for client in who) / (2 * EXPLODED)
+    told = "ran away" if exploded else "was about to run away"
+    if getattr(run.balance, "guard", None) == "cap":
+        told = "would have run away, and was held at ten times B/A of round 0,"
     return Verdict(
         "runaway",
-        f"Lambda {'ran away' if exploded else 'was about to run away'} on {listed(who)}, from round"
-        f" {since} on: client {worst}'s raw lambda reached {peak['lambda_raw']:,.4g} in round"
-        f" {peak['round']}. Its align loss had fallen from {first['align_loss']:.3g} to"
-        f" {peak['align_loss']:.2g}, which raises B/A by e^{by_align:.1f}, and s from"
-        f" {first['anneal']:.2g} to {peak['anneal']:.2g}, e^{by_anneal:.1f}. Use v12-gamma with"
+        f"Lambda {told} on {listed(who)}, from round {min(alarms[each].round for each in who)} on."
+        f" When it showed on client {worst}, in round {since}, A had fallen from"
+        f" {first['align_loss']:.3g} to {onset['align_loss']:.2g}, which raises B/A by"
+        f" e^{by_align:.1f}, and s from {first['anneal']:.2g} to {onset['anneal']:.2g},"
+        f" e^{by_anneal:.1f}; its stationary lambda was {onset['lambda_stationary']:,.4g}. The raw one"
+        f" reached {peak['lambda_raw']:,.4g} in round {peak['round']}. Use v12-gamma with"
         f" align.gamma={gamma:.2g} or more.",
     )
 
 
-def height(records: Sequence[dict[str, Any]]) -> float:
+def by_round(records: Sequence[Record]) -> dict[int, Record]:
+    return {record["round"]: record for record in records}
+
+
+def height(records: Sequence[Record]) -> float:
     """The largest effective lambda over B/A of round 0."""
     yardstick = records[0]["base_loss"] / max(records[0]["align_loss"], 1e-30)
     return float(max(record["lambda_effective"] for record in records) / yardstick)
 
 
-def highest(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def highest(records: Sequence[Record]) -> Record:
     return max(records, key=lambda record: record["lambda_raw"] or 0.0)
 
 
@@ -100,7 +110,7 @@ def held(run: Run) -> Verdict | None:
 def readout_failed(run: Run) -> Verdict | None:
     """One reading of the same clients fell, the other did not: the encoders are not at fault."""
     read, free = accuracy(run, READOUT), accuracy(run, PROTOTYPE_FREE)
-    if read is None or free is None:
+    if read is None or free is None or not run.clients:
         return None
     top = read.index(max(read))
     fall, other = read[top] - read[-1], free[-1] - free[top]
@@ -116,8 +126,8 @@ def readout_failed(run: Run) -> Verdict | None:
     return Verdict(
         "readout",
         f"{READOUT} fell {fall:.1f} points from round {run.evaluations[top]['round']} to the end while"
-        f" {PROTOTYPE_FREE} moved by {other:+.1f}: the readout failed, not the encoders. The mean norm"
-        f" of a prototype is {seen:.3g} for the classes a client holds{beside}. Use"
+        f" {PROTOTYPE_FREE} moved by {other:+.1f}: the readout failed, the encoders did not get worse."
+        f" The mean norm of a prototype is {seen:.3g} for the classes a client holds{beside}. Use"
         f" fusion={PROTOTYPE_FREE}.",
     )
 
@@ -127,13 +137,15 @@ def both_readings_fell(run: Run) -> Verdict | None:
     read, free = accuracy(run, READOUT), accuracy(run, PROTOTYPE_FREE)
     if read is None or free is None:
         return None
-    fall, other = max(read) - read[-1], max(free) - free[-1]
+    top = read.index(max(read))
+    fall, other = read[top] - read[-1], free[top] - free[-1]
     if fall < FALLEN or other < FALLEN:
         return None
     return Verdict(
         "encoders",
-        f"Both readings fell from their best: {READOUT} by {fall:.1f} points and {PROTOTYPE_FREE},"
-        f" which reads no prototype, by {other:.1f}. The encoders got worse too.",
+        f"Both readings fell from round {run.evaluations[top]['round']} to the end: {READOUT} by"
+        f" {fall:.1f} points and {PROTOTYPE_FREE}, which reads no prototype, by {other:.1f}. The"
+        " encoders got worse too.",
     )
 
 
@@ -142,8 +154,10 @@ def frozen_encoders(run: Run) -> Verdict | None:
     frozen = {}
     for client, records in run.clients.items():
         last = records[-5:]
-        if len(last) == 5 and "gradient_share_encoder" in last[0]:
-            share = mean(record["gradient_share_encoder"] for record in last)
+        told = [record.get("gradient_share_encoder") for record in last]
+        shares = [share for share in told if share is not None]
+        if len(shares) == 5:
+            share = mean(shares)
             if share < FROZEN and mean(record["clip_factor"] for record in last) < CLIPPED:
                 frozen[client] = share
     if not frozen or run.train.clip != "global":
@@ -156,33 +170,51 @@ def frozen_encoders(run: Run) -> Verdict | None:
 
 
 def divided_gradient(run: Run) -> Verdict | None:
-    """V10: B's gradient is divided by 2 sl2 and A's weight is small: too little of both."""
+    """V10: B's gradient is divided by 2 sl2 and A's weight is small: a weak step, no strong pull."""
     last = [records[-1] for records in run.clients.values()]
     weights = [record["base_weight"] for record in last if record.get("base_weight") is not None]
-    effective = [
-        record["lambda_effective"] for record in last if record["lambda_effective"] is not None
-    ]
-    if not last or min(len(weights), len(effective)) < len(last):
+    if not isinstance(run.balance, Coupled) or not last or len(weights) < len(last):
         return None
-    divisor, align = 1 / max(mean(weights), 1e-30), mean(effective)
+    divisor = 1 / max(mean(weights), 1e-30)
+    align = mean(record["lambda_effective"] for record in last)
+    clip = mean(record["clip_factor"] for record in last)
     if divisor < 1 / DIVIDED or align >= V7:
         return None
-    clip = mean(record["clip_factor"] for record in last)
     hidden = f" Clipping (mean factor {clip:.2f}) hides a part of the division." if clip < 0.9 else ""
     return Verdict(
-        "under-trained",
+        "divided",
         f"The local gradient is divided by 2 sl2 = {divisor:.3g} and A has the weight {align:.2g},"
-        f" {align / V7:.0%} of V7's: the model is under-trained, not over-aligned.{hidden} Use"
-        " v10-decoupled.",
+        f" {align / V7:.0%} of V7's: where this run falls behind, it is under-trained and not"
+        f" over-aligned.{hidden} Compare it with v10-decoupled.",
+        problem=False,
+    )
+
+
+def fusion_gains_nothing(run: Run) -> Verdict | None:
+    """The primary fusion ends below what one client does alone."""
+    if not run.evaluations:
+        return None
+    last = run.evaluations[-1]
+    primary, fused = next(iter(last["accuracy"].items()))
+    alone = max(value for value in last["local_accuracy"] if value is not None)
+    if fused >= alone:
+        return None
+    others = {name: value for name, value in last["accuracy"].items() if value > alone}
+    best = max(others, key=lambda name: others[name], default=None)
+    advice = f" {best} has {100 * others[best]:.1f} %: use fusion={best}." if best else ""
+    return Verdict(
+        "no-gain",
+        f"{primary} ends at {100 * fused:.1f} %, below the best single client's {100 * alone:.1f} %."
+        f"{advice}",
     )
 
 
 def cancelled_annealing(run: Run) -> Verdict | None:
     """Seed 000: raw lambda rises as s falls, so that the product hardly moves."""
-    cancelled = {}
+    cancelled, alarms = {}, replay(run)
     for client, records in run.clients.items():
         late = [record for record in records if (record["anneal"] or 1.0) <= 0.5]
-        if late and late[0]["lambda_raw"] and late[0]["lambda_effective"] and client not in replay(run):
+        if late and late[0]["lambda_raw"] and late[0]["lambda_effective"] and client not in alarms:
             kept = late[-1]["lambda_effective"] / late[0]["lambda_effective"]
             if late[-1]["anneal"] <= 0.2 * late[0]["anneal"] and kept >= CANCELLED:
                 cancelled[client] = (late[0], late[-1], kept)
@@ -207,7 +239,8 @@ def slow_sigma(run: Run) -> Verdict | None:
         settles = last["lambda_stationary"] and last["sigma_sq_align"] is not None
         if settles and last["lambda_raw"] < LAGGING * last["lambda_stationary"]:
             slow[client] = last
-    slow = {client: last for client, last in slow.items() if client not in replay(run)}
+    alarms = replay(run)
+    slow = {client: last for client, last in slow.items() if client not in alarms}
     if not slow:
         return None
     client = min(slow, key=lambda each: slow[each]["lambda_raw"] / slow[each]["lambda_stationary"])
@@ -222,7 +255,8 @@ def slow_sigma(run: Run) -> Verdict | None:
 
 
 def single_class(run: Run) -> Verdict | None:
-    counts = {client: run.class_counts(client) for client in run.clients}
+    table = (run.summary or {}).get("label_table", [])
+    counts = dict(enumerate(table))
     single = [client for client, row in counts.items() if sum(count > 0 for count in row) == 1]
     if not single:
         return None
@@ -258,16 +292,32 @@ RULES: dict[str, Rule] = {
     "readout": readout_failed,
     "encoders": both_readings_fell,
     "frozen": frozen_encoders,
-    "under-trained": divided_gradient,
+    "no-gain": fusion_gains_nothing,
+    "divided": divided_gradient,
     "cancelled": cancelled_annealing,
     "slow-sigma": slow_sigma,
     "single-class": single_class,
 }
 
 
+ALWAYS = ("base_loss", "clip_factor", "steps", "prototype_norm_seen")
+LEARNED = ("align_loss", "anneal", "lambda_raw", "lambda_effective", "lambda_stationary")
+
+
+def sound(run: Run) -> Run:
+    """The run without the client records in which a number that rules look at is missing."""
+    needed = (*ALWAYS, *LEARNED) if isinstance(run.balance, Uncertainty) else ALWAYS
+
+    def complete(record: Record) -> bool:
+        return record["event"] != "client" or all(record.get(name) is not None for name in needed)
+
+    return replace(run, metrics=[record for record in run.metrics if complete(record)])
+
+
 def diagnose(run: Run) -> list[Verdict]:
     """What the rules say of a run, in their order; one sentence where all is well."""
-    found = [verdict for rule in RULES.values() if (verdict := rule(run)) is not None]
+    whole = sound(run)
+    found = [verdict for rule in RULES.values() if (verdict := rule(whole)) is not None]
     if any(verdict.problem for verdict in found):
         return found
     return [Verdict("well", "Nothing is wrong that these records could show.", problem=False), *found]

@@ -39,22 +39,25 @@ class Group:
     method: str
     runs: list[Run]
 
-    def final(self, fusion: str) -> dict[int, float]:
+    def final(self, fusion: str) -> dict[str, float]:
         """Final accuracy in percent by seed."""
-        found = {}
-        for run in self.runs:
-            accuracy = (run.summary or {})["final_accuracy"]
-            if fusion in accuracy:
-                found[int(str(run.settings["seed"]))] = 100 * accuracy[fusion]
-        return found
+        accuracies = {seed_of(run): (run.summary or {})["final_accuracy"] for run in self.runs}
+        return {seed: 100 * found[fusion] for seed, found in accuracies.items() if fusion in found}
+
+
+def seed_of(run: Run) -> str:
+    """The seed, and that of the draw where it is another."""
+    seed, draw = (str(run.settings.get(key)) for key in REPEATED)
+    return seed if draw in (seed, "None") else f"{seed}/{draw}"
 
 
 def group_runs(runs: Sequence[Run]) -> list[Group]:
     """By method and every setting that differs, seeds and machines aside."""
     for run in runs:
-        if (run.summary or {}).get("final_accuracy") is None:
-            raise UserError(f"{run.folder}: has no final accuracy to compare (see anchorfl diagnose)")
-    for key in SAME:
+        if (run.summary or {}).get("status") != "finished":
+            raise UserError(f"{run.folder}: did not finish, so it has no final accuracy to compare")
+    own_images = runs[0].settings.get("data.name") == "folder"
+    for key in (*SAME, "data.root") if own_images else SAME:
         values = {str(run.settings.get(key)): run.folder for run in runs}
         if len(values) > 1:
             told = ", ".join(f"{value} in {folder.name}" for value, folder in values.items())
@@ -87,17 +90,18 @@ def spread(values: Sequence[float]) -> str:
 def comparison(groups: Sequence[Group], baseline: str | None) -> tuple[list[str], list[list[str]]]:
     """Headings and rows: mean +- standard deviation by fusion, differences paired by seed."""
     fusions = all_fusions(groups)
-    reference = next((group for group in groups if group.method == baseline), None)
-    if baseline is not None and reference is None:
-        known = ", ".join(dict.fromkeys(group.method for group in groups))
-        raise UserError(f"--baseline {baseline}: none of these runs ({known})")
+    found = [group for group in groups if group.method == baseline]
+    if baseline is not None and len(found) != 1:
+        known = ", ".join(group.label for group in found or groups)
+        how_many = "several" if found else "none"
+        raise UserError(f"--baseline {baseline}: {how_many} of these runs ({known})")
+    reference = found[0] if found else None
     headings = ["run", "seeds", *fusions]
     if reference:
         headings += [f"{name} - {baseline}" for name in fusions]
     rows = []
     for group in groups:
-        seeds = sorted({str(run.settings["seed"]) for run in group.runs}, key=int)
-        cells = [group.label, " ".join(seeds)]
+        cells = [group.label, " ".join(sorted(map(seed_of, group.runs)))]
         cells += [spread(list(group.final(name).values())) for name in fusions]
         if reference:
             cells += [paired(group.final(name), reference.final(name)) for name in fusions]
@@ -112,7 +116,7 @@ def all_fusions(groups: Sequence[Group]) -> list[str]:
     return list(dict.fromkeys(name for run in runs for name in (run.summary or {})["final_accuracy"]))
 
 
-def paired(values: dict[int, float], reference: dict[int, float]) -> str:
+def paired(values: dict[str, float], reference: dict[str, float]) -> str:
     both = sorted(values.keys() & reference.keys())
     return spread([values[seed] - reference[seed] for seed in both])
 
@@ -145,9 +149,9 @@ def curves(groups: Sequence[Group]) -> list[dict[str, Any]]:
                 for point in run.evaluations:
                     if name in point["accuracy"]:
                         by_round.setdefault(point["round"], []).append(100 * point["accuracy"][name])
-            values = [mean(found) for found in by_round.values()]
+            values = [mean(found) for _, found in sorted(by_round.items())]
             colour = COLOURS[index % len(COLOURS)]
-            series.append(curve(group.label, list(by_round), values, colour, legend=group.label))
+            series.append(curve(group.label, sorted(by_round), values, colour, legend=group.label))
         charts.append({"title": f"{name}, mean test accuracy, %", "log": False, "series": series})
     return charts
 
@@ -159,6 +163,8 @@ def show_comparison(
     page: Path | None,
     table: Path | None,
 ) -> None:
+    if table is not None and table.suffix not in (".md", ".csv"):
+        raise UserError(f"{table}: a table's name must end in .md or .csv")
     groups = group_runs(runs)
     headings, rows = comparison(groups, baseline)
     settings = runs[0].settings
@@ -184,8 +190,6 @@ def write_table(headings: Sequence[str], rows: Sequence[Sequence[str]], path: Pa
     """Markdown or CSV, by the file's name."""
     if path.suffix == ".md":
         path.write_text(markdown(headings, rows))
-    elif path.suffix == ".csv":
+    else:
         with path.open("w", newline="") as file:
             csv.writer(file).writerows([headings, *rows])
-    else:
-        raise UserError(f"{path}: a table's name must end in .md or .csv")

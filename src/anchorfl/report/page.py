@@ -39,7 +39,7 @@ def write_page(run: Run, path: Path | None = None) -> Path:
 def fill_page(data: dict[str, Any], path: Path) -> Path:
     """The template with its data; what is not given is left out of the page."""
     template = files("anchorfl.report").joinpath("page.html").read_text()
-    content = json.dumps({**EMPTY, **data}, allow_nan=False).replace("</", "<\\/")
+    content = json.dumps({**EMPTY, **data}, allow_nan=False).replace("<", "\\u003c")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(template.replace("/*DATA*/", content))
     return path

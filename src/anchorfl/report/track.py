@@ -9,8 +9,6 @@ from typing import Any
 from anchorfl.errors import UserError
 from anchorfl.events import ClientRound, Event, Listener, RoundEnded, RunEnded, as_record
 
-TRACKERS = ("tensorboard", "mlflow")
-
 
 def scalars(event: ClientRound | RoundEnded) -> dict[str, float]:
     """`client/0/lambda_raw`, `accuracy/feature-mean`, ...: every number of an event."""
@@ -25,9 +23,13 @@ def scalars(event: ClientRound | RoundEnded) -> dict[str, float]:
     return found
 
 
-def load(module: str, name: str) -> Any:
+MODULES = {"tensorboard": "torch.utils.tensorboard", "mlflow": "mlflow"}
+
+
+def require(name: str) -> Any:
+    """The tracker's own module, or a line that says how to get it."""
     try:
-        return import_module(module)
+        return import_module(MODULES[name])
     except ImportError:
         raise UserError(f"track={name} needs the extra: pip install 'anchorfl[track]'") from None
 
@@ -36,9 +38,7 @@ class TensorBoard:
     """Event files in the run's folder, under tensorboard/."""
 
     def __init__(self, folder: Path) -> None:
-        self.writer = load("torch.utils.tensorboard", "tensorboard").SummaryWriter(
-            str(folder / "tensorboard")
-        )
+        self.writer = require("tensorboard").SummaryWriter(str(folder / "tensorboard"))
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, ClientRound | RoundEnded):
@@ -53,7 +53,7 @@ class MLflow:
     """A run in the tracking store that mlflow is set up for."""
 
     def __init__(self, folder: Path, settings: dict[str, object]) -> None:
-        self.mlflow = load("mlflow", "mlflow")
+        self.mlflow = require("mlflow")
         self.mlflow.start_run(run_name=folder.name)
         self.mlflow.log_params(settings)
 
