@@ -65,9 +65,11 @@ def page_data(run: Run) -> dict[str, Any]:
 def subtitle(run: Run) -> str:
     settings = run.settings
     draw = f"{settings['partition.kind']}, alpha {settings['partition.alpha']}"
+    local = run.train.local_epochs
+    epochs = f"{local} local epoch{'s' if local > 1 else ''}"
     return (
         f"{settings['partition.clients']} clients, {draw}, seed {settings['seed']},"
-        f" {run.train.rounds} rounds of {run.train.local_epochs} local epochs · {run.folder.name}"
+        f" {run.train.rounds} rounds of {epochs} · {run.folder.name}"
     )
 
 
