@@ -93,14 +93,15 @@ def integrate(
     """Every sigma step of every round, on losses that run from one round's mean to the next."""
     u, v = balance.first(class_counts)
     speed_u = speed_v = 0.0
+    bases, aligns = [each.base for each in rounds], [each.align for each in rounds]
     points = []
     for number, now in enumerate(rounds):
         if setting.reset_optimizer:
             speed_u = speed_v = 0.0
         for step in range(now.steps):
             share = (step + 0.5) / now.steps
-            base = between([each.base for each in rounds], number, share)
-            align = between([each.align for each in rounds], number, share)
+            base = between(bases, number, share)
+            align = between(aligns, number, share)
             epoch = number * setting.local_epochs + step * setting.local_epochs // now.steps
             s = factor(balance, epoch, setting)
             slope_u, slope_v = slopes(balance, base, align, u, v, s)

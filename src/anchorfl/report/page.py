@@ -13,6 +13,7 @@ import yaml
 
 from anchorfl.diagnose.verdicts import diagnose
 from anchorfl.records import Record, Run
+from anchorfl.report.tables import best_client
 
 COLOURS = ["#0b84b5", "#d9730d", "#0f9b86", "#c2388c", "#8458c9", "#9a6b4f", "#5d7f1f", "#b0382f"]
 MANY = 12
@@ -78,9 +79,9 @@ def headline(run: Run) -> list[tuple[str, str]]:
     numbers = [("status", str(summary.get("status", "unfinished")))]
     for name, value in (summary.get("final_accuracy") or {}).items():
         numbers.append((f"{name}, final accuracy", f"{100 * value:.1f} %"))
-    alone = [value for value in summary.get("local_accuracy") or [] if value is not None]
-    if alone:
-        numbers.append(("best single client", f"{100 * max(alone):.1f} %"))
+    if summary.get("local_accuracy"):
+        alone = best_client(summary["local_accuracy"])
+        numbers.append(("best single client", f"{100 * alone:.1f} %"))
     largest = run.largest_lambda
     if largest is not None:
         told = f"{largest:,.0f}" if largest >= 100 else f"{largest:.3g}"
@@ -132,7 +133,7 @@ def accuracy_series(run: Run) -> list[Series]:
         series.append(
             curve(name, rounds, values, COLOURS[index % len(COLOURS)], legend=name, width=2.4)
         )
-    alone = [100 * max(v for v in point["local_accuracy"] if v is not None) for point in points]
+    alone = [100 * best_client(point["local_accuracy"]) for point in points]
     series.append(
         curve("best client", rounds, alone, "#888888", legend="best single client", dash="7 4")
     )

@@ -108,9 +108,9 @@ def evaluated_rounds(run: Run) -> list[int]:
 
 
 def draw_client_figure(
-    run: Run, styles: Mapping[str, str], ylabel: str, title: str, path: Path, *, log: bool = True
+    run: Run, styles: Mapping[str, str], ylabel: str, title: str, path: Path
 ) -> Path:
-    """Some fields of the client records by round: a colour a client, a line style a field."""
+    """Client records by round on a log axis: a colour a client, a line style a field."""
     figure, axes = new_figure(7.2, 3.8)
     for number, (client, records) in enumerate(run.clients.items()):
         rounds = [record["round"] for record in records]
@@ -121,7 +121,7 @@ def draw_client_figure(
             axes.plot(rounds, values, style, color=colour, linewidth=1.4, label=label)
     for name, style in styles.items():
         axes.plot([], [], style, color=INK, linewidth=1.4, label=name.replace("_", " "))
-    axes.set(ylabel=ylabel, yscale="log" if log else "linear")
+    axes.set(ylabel=ylabel, yscale="log")
     return finish_by_round(figure, axes, title, path)
 
 
