@@ -11,6 +11,7 @@ from anchorfl.client import Client
 from anchorfl.data.dataset import ImageStore
 from anchorfl.errors import UserError
 from anchorfl.federation import Federation
+from anchorfl.lanes import Lane
 from anchorfl.losses import bank_contrast
 from anchorfl.task import Task
 from anchorfl.teacher import build_bank
@@ -91,11 +92,12 @@ def test_stage_one_moves_the_encoder_and_leaves_the_prototypes(store: ImageStore
         0, Trainer(Task(task.config, FACTS, task.weights, bank=bank), CPU), store, np.arange(12), 4
     )
     before = {name: value.clone() for name, value in client.state.items()}
-    client._train_epoch(0, {}, lambda samples: None)
+    lane = Lane(client.trainer, client.state)
+    client._train_epoch(0, lane, lambda samples: None)
     assert torch.equal(client.state["weights/prototypes"], before["weights/prototypes"])
     moved = [name for name in before if name.startswith("weights/encoder")]
     assert any(not torch.equal(client.state[name], before[name]) for name in moved)
-    client._train_epoch(1, {}, lambda samples: None)
+    client._train_epoch(1, lane, lambda samples: None)
     assert not torch.equal(client.state["weights/prototypes"], before["weights/prototypes"])
 
 

@@ -5,11 +5,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from anchorfl.balance import Balance, ClientFacts, Losses
+from anchorfl.batch import Batch
 from anchorfl.client import Client
 from anchorfl.data.dataset import ImageStore
 from anchorfl.events import as_record
 from anchorfl.tensors import Tensors
-from anchorfl.training import Batch, Trainer
+from anchorfl.training import Trainer
 from tests.conftest import make_trainer
 
 COUNTS = ClientFacts(torch.tensor([6, 6, 6, 6]), batches=1)
@@ -132,7 +133,7 @@ def test_data_flip_reaches_the_augmentation(flip: bool) -> None:
     assert make_trainer("v4", **{"data.flip": flip}).augmentation.flip == (0.5 if flip else 0.0)
 
 
-def test_no_number_is_read_from_the_device_inside_an_epoch(store: ImageStore) -> None:
+def test_no_number_is_read_from_the_device_while_a_round_is_set_going(store: ImageStore) -> None:
     class Watch(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
             assert not any(
@@ -143,4 +144,4 @@ def test_no_number_is_read_from_the_device_inside_an_epoch(store: ImageStore) ->
     for method in ("v4", "v7"):
         client = Client(0, make_trainer(method), store, torch.arange(20).numpy(), 4)
         with Watch():
-            client._train_epoch(0, {}, lambda samples: None)
+            client.start_round(0, lambda samples: None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 
@@ -12,16 +11,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anchorfl.balance import ClientFacts, Losses
+from anchorfl.batch import Batch
 from anchorfl.data.dataset import ImageStore
-from anchorfl.devices import send
+from anchorfl.devices import Stopwatch, images_at_once, send, synchronise
 from anchorfl.events import ClientRound
+from anchorfl.lanes import Lane
 from anchorfl.randomness import generator, seeded
 from anchorfl.schedules import SCHEDULES, Moment
 from anchorfl.tensors import Tensors, section
-from anchorfl.training import Batch, Trainer
+from anchorfl.training import Trainer
 from anchorfl.upload import Upload
-
-STATISTICS_BATCH = 1024
 
 
 def batch_count(samples: int, batch_size: int) -> int:
@@ -40,26 +39,47 @@ class Client:
         self.own = torch.from_numpy(own)
         labels = store.labels[self.own.to(store.index_device)]
         self.class_counts = torch.bincount(labels, minlength=classes).cpu()
+        held = self.class_counts > 0
+        groups = {"prototype_norm_seen": held, "prototype_norm_unseen": ~held}
+        self.class_groups = {
+            name: classes.nonzero()[:, 0].to(trainer.device)
+            for name, classes in groups.items()
+            if classes.any()
+        }
         self.batches = batch_count(len(own), self.config.train.batch_size)
         facts = ClientFacts(self.class_counts, self.batches)
         self.state: Tensors = trainer.initial_state(facts)
 
     def train_round(self, number: int, on_batch: Callable[[int], None]) -> ClientRound:
-        """`train.local_epochs` epochs; the only wait for the device is at the end."""
-        options = self.config.train
-        started = time.perf_counter()
+        """`train.local_epochs` epochs."""
+        return self.start_round(number, on_batch)()
+
+    def start_round(self, number: int, on_batch: Callable[[int], None]) -> Callable[[], ClientRound]:
+        """Set a round going, and wait for nothing; what is returned reads how it went."""
+        options, device = self.config.train, self.trainer.device
         if options.reset_optimizer:
             for momentum in section(self.state, "momentum").values():
                 momentum.zero_()
-        sums: Tensors = {}
         anneal = 1.0
-        for local_epoch in range(options.local_epochs):
-            epoch = number * options.local_epochs + local_epoch
-            anneal = self._train_epoch(epoch, sums, on_batch)
-        return self._event(number, anneal, sums, started)
+        largest = -(-len(self.own) // self.batches)
+        with self.trainer.lanes.open(self.state, largest) as lane:
+            watch = Stopwatch(device)
+            for local_epoch in range(options.local_epochs):
+                epoch = number * options.local_epochs + local_epoch
+                anneal = self._train_epoch(epoch, lane, on_batch)
+            readings = self._readings(number, anneal, lane.finish())
+            values = torch.stack([value.float() for value in readings.values()])
+            watch.stop()
 
-    def _train_epoch(self, epoch: int, sums: Tensors, on_batch: Callable[[int], None]) -> float:
-        """One pass over the client's samples; adds what its steps measure to `sums`; returns s."""
+        def read() -> ClientRound:
+            synchronise(device)
+            read = dict(zip(readings, values.tolist(), strict=True))
+            return self._event(number, anneal, read, watch.seconds())
+
+        return read
+
+    def _train_epoch(self, epoch: int, lane: Lane, on_batch: Callable[[int], None]) -> float:
+        """One pass over the client's samples in the given lane; returns s."""
         options, device = self.config.train, self.trainer.device
         samples, total = len(self.own), options.rounds * options.local_epochs
         count = self.batches
@@ -74,10 +94,7 @@ class Client:
         batches = zip(index.tensor_split(count), draws.tensor_split(count, dim=1), strict=True)
         with seeded(self.config.seed, "dropout", self.number, epoch, device):
             for step, (own, draw) in enumerate(batches):
-                batch = Batch(*self.store.take(own), draw)
-                measured = self.trainer.step(self.state, batch, on_device[step], on_device[-1])
-                for name, value in measured.items():
-                    sums[name] = sums.get(name, 0.0) + value * len(own)
+                lane.step(Batch(*self.store.take(own), draw), on_device[step], on_device[-1])
                 on_batch(len(own))
         return anneal
 
@@ -85,22 +102,19 @@ class Client:
         return generator(self.config.seed, purpose, self.number, epoch)
 
     @torch.no_grad()
-    def _event(self, number: int, anneal: float, sums: Tensors, started: float) -> ClientRound:
+    def _readings(self, number: int, anneal: float, sums: Tensors) -> Tensors:
         """A round's means, and the balance's readings of them and of the state it ended in."""
-        epochs = self.config.train.local_epochs
-        means = {name: value / (len(self.own) * epochs) for name, value in sums.items()}
+        seen = len(self.own) * self.config.train.local_epochs
+        means = {name: value / seen for name, value in sums.items()}
         losses = Losses(*(means[f"{name}_loss"] for name in Losses._fields))
         if number == 0:
             for name, value in self.config.align.after_first_round(losses).items():
                 self.state[f"balance/{name}"].copy_(value)
-        factor = torch.tensor(anneal, device=self.trainer.device)
-        readings = {
-            **means,
-            **self.config.align.readings(losses, section(self.state, "balance"), factor),
-            **self._prototype_norms(),
-        }
-        values = torch.stack([value.float() for value in readings.values()]).tolist()
-        read = dict(zip(readings, values, strict=True))
+        factor = torch.full((), anneal, device=self.trainer.device)
+        balance = self.config.align.readings(losses, section(self.state, "balance"), factor)
+        return {**means, **balance, **self._prototype_norms()}
+
+    def _event(self, number: int, anneal: float, read: dict[str, float], seconds: float) -> ClientRound:
         if not self.trainer.aligned:
             read.pop("align_loss")
         named = {item.name for item in fields(ClientRound)}
@@ -108,32 +122,30 @@ class Client:
             round=number,
             client=self.number,
             samples=len(self.own),
-            steps=self.batches * epochs,
+            steps=self.batches * self.config.train.local_epochs,
             anneal=anneal if self.trainer.aligned else None,
-            seconds=time.perf_counter() - started,
+            seconds=seconds,
             readings={name: read[name] for name in read if name not in named},
             **{name: read[name] for name in read if name in named},
         )
 
     def _prototype_norms(self) -> Tensors:
         """Mean norm of the prototypes of the classes this client holds, and of the others."""
-        norms, seen = self.state["weights/prototypes"].norm(dim=1), self.class_counts > 0
-        groups = {"prototype_norm_seen": seen, "prototype_norm_unseen": ~seen}
-        return {
-            name: norms[classes.to(norms.device)].mean()
-            for name, classes in groups.items()
-            if classes.any()
-        }
+        norms = self.state["weights/prototypes"].norm(dim=1)
+        return {name: norms[classes].mean() for name, classes in self.class_groups.items()}
 
     @torch.no_grad()
     def upload(self) -> Upload:
-        """What leaves the client; class means only where a fusion asks for them."""
+        """What leaves the client; class means only where a fusion asks for them.
+
+        The weights are the client's own, not copies: they change with its next round.
+        """
         buffers = section(self.state, "buffers")
         if self.config.upload.batchnorm == "recomputed" and self.trainer.norms:
             images = (images for images, _ in self._own_batches())
             buffers = self.trainer.recomputed_statistics(self.state, images)
         network = {**section(self.state, "weights"), **buffers}
-        frozen = {name: value.detach().clone() for name, value in network.items()}
+        frozen = {name: value.detach() for name, value in network.items()}
         needed = {need for fusion in self.config.fusion.values() for need in fusion.needs}
         means = self._class_means(frozen) if "class_means" in needed else None
         return Upload(self.number, self.class_counts, frozen, means)
@@ -150,5 +162,6 @@ class Client:
 
     def _own_batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         index = self.own.to(self.store.index_device)
-        for part in index.tensor_split(batch_count(len(self.own), STATISTICS_BATCH)):
+        at_once = images_at_once(self.trainer.device)
+        for part in index.tensor_split(batch_count(len(self.own), at_once)):
             yield self.store.take(part)

@@ -87,6 +87,7 @@ class TrainOptions:
         "auto (bf16 on a GPU that has it, else fp32), fp32, tf32, bf16",
         choices=("auto", "fp32", "tf32", "bf16"),
     )
+    graphs: bool = option(True, "on a GPU: replay steps as CUDA graphs, with kernels of our own")
 
     def evaluates(self, number: int) -> bool:
         """Whether a round (from 0) ends in an evaluation."""

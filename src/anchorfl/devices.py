@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from importlib.util import find_spec
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -35,6 +39,16 @@ def send(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
+def can_fuse(device: torch.device) -> bool:
+    """Whether kernels of our own can be built for the device: a GPU, and Triton beside torch."""
+    return device.type == "cuda" and find_spec("triton") is not None
+
+
+def images_at_once(device: torch.device) -> int:
+    """How many images an encoder is given without gradients: enough to keep the device busy."""
+    return 4096 if device.type == "cuda" else 1024
+
+
 def synchronise(device: torch.device) -> None:
     """Wait for a GPU, so that a clock read next tells the truth."""
     if device.type == "cuda":
@@ -61,3 +75,25 @@ def set_precision(precision: str, device: torch.device) -> None:
     if device.type == "cuda":
         torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
         torch.backends.cudnn.allow_tf32 = precision != "fp32"
+
+
+class Stopwatch:
+    """Seconds between `start` and `stop` on the device; read after waiting for it."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.on_gpu = device.type == "cuda"
+        self.marks = [self._mark()]
+
+    def stop(self) -> None:
+        self.marks.append(self._mark())
+
+    def _mark(self) -> Any:
+        if not self.on_gpu:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record()
+        return event
+
+    def seconds(self) -> float:
+        first, last = self.marks
+        return float(first.elapsed_time(last) / 1000 if self.on_gpu else last - first)

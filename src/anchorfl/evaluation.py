@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from anchorfl.data.dataset import ImageStore
+from anchorfl.devices import images_at_once
 from anchorfl.fusion import Fusion, ServerView
 from anchorfl.tensors import Tensors
 from anchorfl.training import Trainer
 from anchorfl.upload import Upload
-
-BATCH = 1024
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,8 @@ def evaluate(
     counts = {name: Confusion(classes, trainer.device) for name in fusions}
     alone = {upload.client: Confusion(classes, trainer.device) for upload in uploads}
     everything = torch.arange(len(store.labels)) if index is None else index
-    for part in everything.to(store.index_device).tensor_split(-(-len(everything) // BATCH)):
+    parts = -(-len(everything) // images_at_once(trainer.device))
+    for part in everything.to(store.index_device).tensor_split(parts):
         images, labels = store.take(part)
         images = images.float() / 255
         features = {key: trainer.encode(weights, images) for key, weights in distinct.items()}

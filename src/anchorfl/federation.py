@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -106,7 +107,10 @@ class Federation:
         ]
         for number in range(self.config.train.rounds):
             started = time.perf_counter()
-            samples = sum(self._train(client, number) for client in clients)
+            samples = self._train(clients, number)
+            if number == 0 and trainer.lanes.trouble is not None:
+                message = f"steps cannot be replayed as CUDA graphs ({trainer.lanes.trouble}):"
+                self.emit(Warned("graphs", f"{message} they run one kernel at a time"))
             trained = time.perf_counter()
             outcome = None
             if self.config.train.evaluates(number) or self.stopping:
@@ -193,19 +197,25 @@ class Federation:
                 message += f"{self.config.upload.min_count} samples: class-mean never names them"
                 self.emit(Warned("untold-classes", message))
 
-    def _train(self, client: Client, number: int) -> int:
-        """One client's round; returns how many samples it went through."""
+    def _train(self, clients: list[Client], number: int) -> int:
+        """A round of all clients; returns how many samples they went through."""
 
-        def on_batch(samples: int) -> None:
-            self.emit(BatchTrained(number, client.number, samples))
+        def start(client: Client) -> Callable[[], ClientRound]:
+            def on_batch(samples: int) -> None:
+                self.emit(BatchTrained(number, client.number, samples))
 
-        event = client.train_round(number, on_batch)
-        self.emit(event)
-        if not has_finite_losses(event):
-            message = f"client {client.number} has a loss that is not finite; lower train.lr"
-            self.emit(Warned("non-finite", message, client=client.number, round=number))
-        self._guard(as_record(event))
-        return event.samples * self.config.train.local_epochs
+            return client.start_round(number, on_batch)
+
+        samples = 0
+        for read in [start(client) for client in clients]:
+            event = read()
+            samples += event.samples * self.config.train.local_epochs
+            self.emit(event)
+            if not has_finite_losses(event):
+                message = f"client {event.client} has a loss that is not finite; lower train.lr"
+                self.emit(Warned("non-finite", message, client=event.client, round=number))
+            self._guard(as_record(event))
+        return samples
 
     def _guard(self, record: dict[str, Any]) -> None:
         """Say that a client's lambda is running away, and end the run where that is wanted."""

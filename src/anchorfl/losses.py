@@ -89,6 +89,6 @@ def bank_contrast(
 
 def align_loss(prototypes: Tensor, anchors: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
     """A from V7 on: mean over the batch's classes, and over dimensions, of (P - anchor)^2."""
-    counts = torch.zeros(len(prototypes), device=prototypes.device)
-    present = (counts.index_add(0, labels, weights) > 0).float()
+    counts = weights.new_zeros(len(prototypes))
+    present = (counts.index_add(0, labels, weights) > 0).to(prototypes.dtype)
     return weighted_mean((prototypes - anchors).square().mean(dim=1), present)

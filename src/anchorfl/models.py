@@ -68,7 +68,8 @@ class Network(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         features = self.encoder((images - self.mean) / self.std)
-        return F.normalize(features.flatten(1).float(), dim=1)
+        wide = torch.promote_types(features.dtype, torch.float32)
+        return F.normalize(features.flatten(1).to(wide), dim=1)
 
 
 def build_network(name: str, facts: ImageFacts, seed: int, weights: str | None = None) -> Network:
@@ -160,17 +161,27 @@ class ResidualBlock(nn.Module):
     def __init__(self, entering: int, leaving: int, stride: int) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(entering, leaving, 3, stride, padding=1, bias=False)
-        self.norm1 = BatchNorm(leaving)
+        self.norm1 = BatchNorm(leaving, rectify=True)
         self.conv2 = nn.Conv2d(leaving, leaving, 3, padding=1, bias=False)
-        self.norm2 = BatchNorm(leaving)
+        self.norm2 = BatchNorm(leaving, rectify=True)
         self.shortcut = nn.Sequential()
         if stride != 1 or entering != leaving:
             projection = nn.Conv2d(entering, leaving, 1, stride, bias=False)
             self.shortcut = nn.Sequential(projection, BatchNorm(leaving))
 
     def forward(self, x: Tensor) -> Tensor:
-        out = F.relu(self.norm1(self.conv1(x)))
-        return F.relu(self.norm2(self.conv2(out)) + self.shortcut(x))
+        out: Tensor = self.norm2(self.conv2(self.norm1(self.conv1(x))), self.shortcut(x))
+        return out
+
+
+class FirstConvolution(nn.Conv2d):
+    """A convolution of few channels: a GPU multiplies eight at a time, so the rest are zeros."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        missing = -self.in_channels % 8 if x.is_cuda else 0
+        padding = (0, 0, 0, 0, 0, missing)
+        x, weight = F.pad(x, padding), F.pad(self.weight, padding)
+        return F.conv2d(x, weight, self.bias, self.stride, self.padding)
 
 
 class GlobalAverage(nn.Module):
@@ -183,9 +194,8 @@ def resnet18(shape: Shape) -> nn.Module:
     """ResNet-18 with a 3x3 stem and no pooling before the blocks, for small images; 512 features."""
     stages = [(64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2)]
     layers: list[nn.Module] = [
-        nn.Conv2d(shape[0], 64, 3, padding=1, bias=False),
-        BatchNorm(64),
-        nn.ReLU(),
+        FirstConvolution(shape[0], 64, 3, padding=1, bias=False),
+        BatchNorm(64, rectify=True),
     ]
     for entering, leaving, stride in stages:
         layers += [ResidualBlock(entering, leaving, stride), ResidualBlock(leaving, leaving, 1)]
@@ -198,5 +208,5 @@ def small_cnn(shape: Shape) -> nn.Module:
     layers: list[nn.Module] = []
     for entering, leaving, stride in [(shape[0], 32, 1), (32, 64, 2), (64, 128, 2)]:
         convolution = nn.Conv2d(entering, leaving, 3, stride, padding=1, bias=False)
-        layers += [convolution, BatchNorm(leaving), nn.ReLU()]
+        layers += [convolution, BatchNorm(leaving, rectify=True)]
     return nn.Sequential(*layers, GlobalAverage())

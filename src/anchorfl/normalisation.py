@@ -13,29 +13,44 @@ from anchorfl.errors import UserError
 
 
 class BatchNorm(nn.Module):
-    """Batch normalisation over all dimensions but the second.
+    """Batch normalisation over all dimensions but the second, then `+ residual`, then `rectify`.
 
     The running statistics are buffers, so they live in the client's state. `sample_weights` is a
     buffer too: a scalar means that every sample counts, a vector gives each sample's weight, and a
     sample of weight 0 enters no statistic. It is passed with the state in a functional call.
+    `fused` lets a GPU do all of it in one kernel; the numbers are the same.
     """
 
     running_mean: Tensor
     running_var: Tensor
     sample_weights: Tensor
+    fused = False
 
     def __init__(
-        self, channels: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True
+        self,
+        channels: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = True,
+        rectify: bool = False,
     ) -> None:
         super().__init__()
-        self.eps, self.momentum = eps, momentum
+        self.eps, self.momentum, self.rectify = eps, momentum, rectify
         self.weight = nn.Parameter(torch.ones(channels)) if affine else None
         self.bias = nn.Parameter(torch.zeros(channels)) if affine else None
         self.register_buffer("running_mean", torch.zeros(channels))
         self.register_buffer("running_var", torch.ones(channels))
         self.register_buffer("sample_weights", torch.ones(()), persistent=False)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        if self.fused and self.weight is not None and x.dtype != torch.float64:
+            return self._fused(x, residual)
+        result = self._normalised(x)
+        if residual is not None:
+            result = result + residual
+        return F.relu(result, inplace=True) if self.rectify else result
+
+    def _normalised(self, x: Tensor) -> Tensor:
         single_value = x.numel() == x.shape[1]
         if self.training and (self.sample_weights.dim() > 0 or single_value):
             return self._weighted(x)
@@ -49,6 +64,19 @@ class BatchNorm(nn.Module):
             self.momentum,
             self.eps,
         )
+
+    def _fused(self, x: Tensor, residual: Tensor | None) -> Tensor:
+        from anchorfl.kernels.normalise import normalise, normalise_in_training
+
+        scale, bias, mean, variance = self.weight, self.bias, self.running_mean, self.running_var
+        if not self.training:
+            return normalise(x, residual, scale, bias, mean, variance, self.eps, self.rectify)
+        weights = self.sample_weights.expand(len(x)).contiguous()
+        options = (self.momentum, self.eps, self.rectify)
+        result: Tensor = normalise_in_training(  # type: ignore[no-untyped-call]
+            x, residual, scale, bias, mean, variance, weights, *options
+        )
+        return result
 
     def _weighted(self, x: Tensor) -> Tensor:
         """Weighted moments; what a single value (or none) says of a channel is not kept."""

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from anchorfl.balance.fixed import NoAlignment
-from anchorfl.client import STATISTICS_BATCH, Client
+from anchorfl.client import Client
 from anchorfl.data.dataset import ImageStore
+from anchorfl.devices import images_at_once
 from anchorfl.randomness import generator
 from anchorfl.task import Task
 from anchorfl.training import Trainer
@@ -43,6 +44,6 @@ def build_bank(
     index = torch.from_numpy(public)[chosen].to(store.index_device)
     trainer.network.eval()
     with torch.no_grad():
-        parts = index.tensor_split(-(-len(index) // STATISTICS_BATCH))
+        parts = index.tensor_split(-(-len(index) // images_at_once(device)))
         images = (store.take(part)[0].float() / 255 for part in parts)
         return torch.cat([trainer.encode(weights, part) for part in images])

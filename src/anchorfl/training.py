@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from anchorfl.balance import ClientFacts, Losses
+from anchorfl.batch import Batch
 from anchorfl.data.augment import augmentation_for
-from anchorfl.devices import set_precision, working_precision
+from anchorfl.devices import can_fuse, set_precision, working_precision
+from anchorfl.lanes import Lanes
 from anchorfl.losses import align_loss, bank_contrast, base_terms
 from anchorfl.methods import METHODS
 from anchorfl.normalisation import averaging, batchnorms
@@ -20,19 +21,6 @@ from anchorfl.task import Task
 from anchorfl.tensors import Tensors, prefixed, section
 
 LAYOUT = torch.channels_last
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Images as bytes, labels, augmentation draws of two views (2 x N x parameters), weights.
-
-    `weights` is None where every sample counts; else a sample of weight 0 is padding.
-    """
-
-    images: Tensor
-    labels: Tensor
-    draws: Tensor
-    weights: Tensor | None = None
 
 
 class Trainer:
@@ -49,10 +37,14 @@ class Trainer:
         self.network = task.network().to(device=device)
         self.network.to(memory_format=LAYOUT)  # type: ignore[call-overload]
         self.norms = batchnorms(self.network)
+        self.fused = task.config.train.graphs and can_fuse(device)
+        for norm in self.norms.values():
+            norm.fused = self.fused
         self.anchors = None if task.anchors is None else task.anchors.to(device)
         self.bank = None if task.bank is None else task.bank.to(device)
         self.augmentation = augmentation_for(task.facts.shape, bool(task.config.data.flip))
         self.terms = METHODS.get(task.config.method).base_terms
+        self.lanes = Lanes(self, task.config.train.graphs and device.type == "cuda")
 
     @property
     def aligned(self) -> bool:
@@ -82,9 +74,8 @@ class Trainer:
 
     def losses(self, state: Tensors, batch: Batch) -> Losses:
         """B and A on two augmented views of a batch (A is 0 where the method aligns nothing)."""
-        views = batch.draws.shape[0]
-        repeat = [views] + [1] * (batch.images.dim() - 1)
-        images = self.augmentation.apply(batch.images.repeat(repeat), batch.draws.flatten(0, 1))
+        views = len(batch.draws)
+        images = self.augmentation.apply(batch.images, batch.draws, self.fused)
         labels = batch.labels.repeat(views)
         padding: Tensors = {}
         sample_weights = torch.ones(len(labels), device=self.device)

@@ -58,7 +58,7 @@ def identity(count: int) -> torch.Tensor:
 
 def test_a_draw_of_nothing_changes_nothing() -> None:
     images = torch.randint(0, 256, (4, 3, 6, 6), dtype=torch.uint8)
-    result = Augmentation().apply(images, identity(4))
+    result = Augmentation().apply(images, identity(4)[None])
     torch.testing.assert_close(result, images.float() / 255, atol=1e-5, rtol=0)
 
 

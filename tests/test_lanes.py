@@ -1,0 +1,156 @@
+"""Many clients at once are what they are one by one, whatever is padded, for every balance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from anchorfl.balance import ClientFacts
+from anchorfl.batch import Batch
+from anchorfl.client import Client
+from anchorfl.config import resolve
+from anchorfl.data.dataset import ImageStore, Split
+from anchorfl.lanes import Lane, padded_size
+from anchorfl.methods import METHODS
+from anchorfl.models import ImageFacts
+from anchorfl.task import Task
+from anchorfl.tensors import Tensors
+from anchorfl.training import Trainer
+from tests.conftest import CPU, tiny_split
+
+NAMES = [*METHODS.names(), "torchjd:DWA", "torchjd:FAMO"]
+FACTS = ImageFacts((3, 8, 8), 4, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+GREY = ImageFacts((1, 8, 8), 4, (0.5,), (0.25,))
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+@pytest.fixture
+def double() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def make_trainer(method: str, facts: ImageFacts, device: torch.device, **settings: object) -> Trainer:
+    if method.startswith("torchjd:"):
+        pytest.importorskip("torchjd")
+    settings = {"train.rounds": 3, "train.precision": "fp32", **settings}
+    public = {"partition.public": 0.1} if method.startswith("v6") else {}
+    task = Task.prepare(resolve(method, {**settings, **public}), facts)
+    bank = None
+    if method.startswith("v6"):
+        dimension = task.weights["prototypes"].shape[1]
+        bank = nn.functional.normalize(torch.randn(5, dimension, generator=torch.Generator()), dim=1)
+    weights = {name: value.to(torch.get_default_dtype()) for name, value in task.weights.items()}
+    trainer = Trainer(Task(task.config, facts, weights, task.anchors, bank), device)
+    trainer.network.to(torch.get_default_dtype())
+    return trainer
+
+
+@pytest.mark.parametrize("samples", range(1, 600, 7))
+def test_padding_is_little_and_never_more_than_a_full_batch(samples: int) -> None:
+    padded = padded_size(samples, 512)
+    assert samples <= padded <= max(512, samples)
+    assert padded <= 1.25 * samples + 1
+    assert len({padded_size(k, 512) for k in range(1, 513)}) < 35
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("method", NAMES)
+def test_five_padded_steps_are_five_unpadded_ones(method: str) -> None:
+    results = []
+    for size in (0, 16):
+        trainer = make_trainer(method, GREY, CPU)
+        store = ImageStore(tiny_split(), CPU)
+        lane = Lane(trainer, trainer.initial_state(ClientFacts(torch.tensor([3, 3, 2, 2]), 1)))
+        for step in range(5):
+            generator = torch.Generator().manual_seed(step)
+            draws = trainer.augmentation.draw(20, generator).view(2, 10, -1)
+            batch = Batch(*store.take(torch.arange(step, step + 10)), draws)
+            lane.step(batch.padded(size) if size else batch, torch.tensor(0.05), torch.tensor(0.9))
+        results.append({**lane.state, **lane.finish()})
+    for name, value in results[0].items():
+        torch.testing.assert_close(results[1][name], value, atol=1e-9, rtol=1e-9, msg=name)
+
+
+def noise_store(device: torch.device) -> ImageStore:
+    images = np.random.default_rng(0).integers(0, 256, (110, 3, 8, 8), dtype=np.uint8)
+    return ImageStore(Split(images, np.arange(110) % 4), device)
+
+
+def rounds(trainer: Trainer, store: ImageStore, together: bool) -> list[Tensors]:
+    """Clients of 1, 2 and 5 batches, all under way at once or one after the other."""
+    owns = [np.arange(9), np.arange(9, 30), np.arange(30, 110)]
+    clients = [Client(k, trainer, store, own, 4) for k, own in enumerate(owns)]
+    if together:
+        for read in [client.start_round(0, lambda samples: None) for client in clients]:
+            read()
+    else:
+        for client in clients:
+            client.train_round(0, lambda samples: None)
+    return [client.state for client in clients]
+
+
+def gpu_states(method: str, recorded: bool, together: bool) -> list[Tensors]:
+    """With the same kernels, padded and replayed or neither."""
+    device = torch.device("cuda")
+    trainer = make_trainer(method, FACTS, device, **{"train.batch_size": 16})
+    trainer.lanes.record = recorded
+    if torch.get_default_dtype() == torch.float64:
+        trainer.fused = False
+    return rounds(trainer, noise_store(device), together)
+
+
+def assert_same(first: list[Tensors], second: list[Tensors], tolerance: float) -> None:
+    for one, other in zip(first, second, strict=True):
+        for name, value in one.items():
+            torch.testing.assert_close(other[name], value, atol=tolerance, rtol=tolerance, msg=name)
+
+
+@needs_gpu
+@pytest.mark.parametrize("method", NAMES)
+def test_clients_in_lanes_are_the_clients_one_by_one(method: str) -> None:
+    plain = gpu_states(method, recorded=False, together=False)
+    assert_same(plain, gpu_states(method, recorded=True, together=True), 1e-4)
+
+
+@needs_gpu
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("method", NAMES)
+def test_so_they_are_in_double_precision(method: str) -> None:
+    plain = gpu_states(method, recorded=False, together=False)
+    assert_same(plain, gpu_states(method, recorded=True, together=True), 1e-9)
+
+
+class Reader(nn.Module):
+    """An encoder that reads a number from the device, which no graph can hold."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(192, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        features: Tensor = self.linear(x.flatten(1))
+        return features * (2.0 if features.sum().item() > 1e30 else 1.0)
+
+
+@needs_gpu
+def test_an_encoder_that_no_graph_can_hold_trains_on_the_spot() -> None:
+    device = torch.device("cuda")
+    trainer = make_trainer("v7", FACTS, device, **{"train.batch_size": 16})
+    own = make_trainer("v7", FACTS, device, **{"train.batch_size": 16, "train.graphs": False})
+    store = noise_store(device)
+    results = []
+    for each in (trainer, own):
+        torch.manual_seed(0)
+        each.network.encoder = Reader().to(device)
+        each.network.prototypes = nn.Parameter(torch.randn(4, 8, device=device))
+        each.anchors = torch.zeros(4, 8, device=device)
+        each.norms = {}
+        results.append(rounds(each, store, together=True))
+    assert trainer.lanes.trouble is not None
+    assert_same(*results, 1e-5)
