@@ -3,6 +3,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from anchorfl import Experiment
 from anchorfl.balance.uncertainty import Uncertainty
 from anchorfl.config import resolve
 from anchorfl.diagnose.forecast import (
+    Point,
     Round,
     Setting,
     forecast,
@@ -44,17 +46,42 @@ def test_the_forecasts_slopes_are_the_gradient_that_training_follows(method: str
     assert slopes(balance, 6.0, 0.5, 0.7, -0.4, 0.3) == pytest.approx(wanted, rel=1e-6)
 
 
+def misses(points: list[Point], records: list[dict[str, Any]]) -> list[int]:
+    """The rounds in which a forecast is further from the record than it may be."""
+    found = []
+    for point, record in zip(points, records, strict=False):
+        recorded = math.log(record["lambda_raw"])
+        if abs(math.log(point.raw) - recorded) > 0.1 + 0.05 * abs(recorded):
+            found.append(point.round)
+    return found
+
+
 @pytest.mark.parametrize(
-    "name", ["v12-gamma-svhn-seed1", "v12-gamma-svhn-seed2", "v12-svhn-seed1", "v12-svhn-seed2"]
+    "name",
+    [
+        "v12-gamma-svhn-seed1",
+        "v12-gamma-svhn-seed2",
+        "v12-gamma-cifar10-seed1",
+        "v12-svhn-seed1",
+        "v12-svhn-seed2",
+        "v10-cifar10-seed1",
+        "v10-decoupled-cifar10-seed1",
+        "weight-annealed-svhn-seed1",
+    ],
 )
 def test_a_forecast_from_round_means_follows_the_record_up_to_the_guards_alarm(name: str) -> None:
     run = read_run(RECORDS / name)
     alarms = replay(run)
     for client, points in forecast_run(run).items():
         last = alarms[client].round if client in alarms else len(points)
-        for point, record in zip(points[: last + 1], run.clients[client], strict=False):
-            recorded = math.log(record["lambda_raw"])
-            assert abs(math.log(point.raw) - recorded) <= 0.1 + 0.05 * abs(recorded), (client, point)
+        assert misses(points[: last + 1], run.clients[client]) == [], client
+
+
+def test_it_follows_an_exploding_v10_decoupled_to_the_end_on_all_clients_but_one() -> None:
+    run = read_run(RECORDS / "v10-decoupled-cifar10-seed1")
+    forecasts = forecast_run(run)
+    assert [client for client in forecasts if misses(forecasts[client], run.clients[client])] == [0]
+    assert min(misses(forecasts[0], run.clients[0])) > replay(run)[0].round
 
 
 def test_a_forecast_follows_a_fresh_run_of_v10_decoupled(tmp_path: Path) -> None:
@@ -62,9 +89,8 @@ def test_a_forecast_follows_a_fresh_run_of_v10_decoupled(tmp_path: Path) -> None
     Experiment("v10-decoupled", train=train, seed=2, out=tmp_path / "run").run()
     run = read_run(tmp_path / "run")
     for client, points in forecast_run(run).items():
-        for point, record in zip(points, run.clients[client], strict=True):
-            recorded = math.log(record["lambda_raw"])
-            assert abs(math.log(point.raw) - recorded) <= 0.1 + 0.05 * abs(recorded), (client, point)
+        assert len(points) == len(run.clients[client])
+        assert misses(points, run.clients[client]) == [], client
 
 
 def test_v12_explodes_and_v12_gamma_does_not_on_a_falling_align_loss() -> None:

@@ -94,6 +94,7 @@ def integrate(
     u, v = balance.first(class_counts)
     speed_u = speed_v = 0.0
     bases, aligns = [each.base for each in rounds], [each.align for each in rounds]
+    clips = [each.clip for each in rounds]
     points = []
     for number, now in enumerate(rounds):
         if setting.reset_optimizer:
@@ -102,11 +103,12 @@ def integrate(
             share = (step + 0.5) / now.steps
             base = between(bases, number, share)
             align = between(aligns, number, share)
+            clip = between(clips, number, share)
             epoch = number * setting.local_epochs + step * setting.local_epochs // now.steps
             s = factor(balance, epoch, setting)
             slope_u, slope_v = slopes(balance, base, align, u, v, s)
-            speed_u = balance.sigma_momentum * speed_u + now.clip * slope_u
-            speed_v = balance.sigma_momentum * speed_v + now.clip * slope_v
+            speed_u = balance.sigma_momentum * speed_u + clip * slope_u
+            speed_v = balance.sigma_momentum * speed_v + clip * slope_v
             rate = balance.sigma_lr * setting.rate((number + share) / setting.rounds)
             u = clamp(u - rate * speed_u, -LOG_LIMIT, LOG_LIMIT)
             v = clamp(v - rate * speed_v, -LOG_LIMIT, LOG_LIMIT)
