@@ -277,6 +277,28 @@ def compare(
 
 
 @app.command()
+def sweep(
+    file: Annotated[Path, typer.Argument(metavar="SWEEP.yaml", show_default=False)],
+    at_once: Annotated[
+        int | None, typer.Option(help="Runs at the same time.", min=1, show_default=False)
+    ] = None,
+) -> None:
+    """Run a grid, a list or a search; what finished earlier is not run again; ends in a comparison.
+
+    \b
+    Examples:
+      anchorfl sweep presets/sweep-digits.yaml
+      anchorfl sweep my-sweep.yaml --at-once 4
+    """
+    from anchorfl.report.console import make_console
+    from anchorfl.report.sweeps import sweep_and_report
+    from anchorfl.sweep import read_plan
+
+    with stoppable():
+        sweep_and_report(make_console(), read_plan(file, at_once))
+
+
+@app.command()
 def methods(
     name: Annotated[str | None, typer.Argument(show_default=False)] = None,
     fusions: Annotated[bool, typer.Option("--fusions", help="List fusions instead.")] = False,

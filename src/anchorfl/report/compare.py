@@ -26,6 +26,7 @@ INCIDENTAL = (
     "device",
     "data.root",
     "train.precision",
+    "train.graphs",
     "train.evaluate_every",
     "partition.file",
 )

@@ -1,0 +1,78 @@
+"""A sweep on the terminal: a line a run as it ends, then the comparison, or what a search found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from anchorfl.errors import UserError
+from anchorfl.records import Run, read_run
+from anchorfl.report.compare import SAME, show_comparison
+from anchorfl.report.console import say
+from anchorfl.report.tables import plain_table
+from anchorfl.search import run_search
+from anchorfl.sweep import Ended, Plan, run_sweep
+
+SHOWN = 10
+
+
+def sweep_and_report(console: Console, plan: Plan) -> None:
+    total = plan.search.get("trials", 20) if plan.search else len(plan.trials())
+    say(console, f"{total} runs, {plan.at_once} at once -> {plan.folder}")
+    started, count = time.perf_counter(), 0
+
+    def on_end(done: Ended) -> None:
+        nonlocal count
+        count += 1
+        say(console, f"{count}/{total} {done.trial.name}: {outcome(done)}")
+
+    ended = run_search(plan, on_end) if plan.search else run_sweep(plan, on_end)
+    seconds = time.perf_counter() - started
+    fresh = [done for done in ended if not done.skipped]
+    if fresh:
+        rate = 3600 * len(fresh) / seconds
+        say(
+            console,
+            f"{len(fresh)} runs in {seconds:.0f} s: {rate:,.0f} an hour, {plan.at_once} at once",
+        )
+    failed = [done for done in ended if done.error is not None]
+    good = [done for done in ended if done.error is None]
+    if good:
+        show_search(console, plan, good) if plan.search else show_tables(console, plan, good)
+    if failed:
+        names = ", ".join(done.trial.name for done in failed)
+        raise UserError(f"{len(failed)} of {total} runs failed: {names}; start again to repeat them")
+
+
+def outcome(done: Ended) -> str:
+    if done.error is not None:
+        return f"failed: {done.error}"
+    told = ", ".join(f"{name} {100 * value:.1f} %" for name, value in done.accuracy.items())
+    return f"{told}, {'finished earlier' if done.skipped else f'{done.seconds:.0f} s'}"
+
+
+def show_tables(console: Console, plan: Plan, ended: Sequence[Ended]) -> None:
+    """One table for each data set and draw: accuracies on different data are not averaged."""
+    tables: dict[tuple[str, ...], list[Run]] = {}
+    for done in ended:
+        run = read_run(plan.folder / done.trial.name)
+        tables.setdefault(tuple(str(run.settings.get(key)) for key in SAME), []).append(run)
+    for runs in tables.values():
+        known = {run.method for run in runs}
+        show_comparison(console, runs, plan.baseline if plan.baseline in known else None, None, None)
+
+
+def show_search(console: Console, plan: Plan, ended: Sequence[Ended]) -> None:
+    """The best trials by validation accuracy; the test accuracy of the best alone is told."""
+    varied = list((plan.search or {})["vary"])
+    fusions = list(ended[0].validation or {})
+    rows = []
+    for done in ended[:SHOWN]:
+        validation = [f"{100 * value:.1f}" for value in (done.validation or {}).values()]
+        rows.append([done.trial.name, *(f"{done.trial.settings[key]}" for key in varied), *validation])
+    console.print(plain_table(["trial", *varied, *fusions], rows, "accuracy on held-out data, %"))
+    best = ended[0]
+    words = " ".join(f"{key}={best.trial.settings[key]}" for key in varied)
+    say(console, f"best: {words}; on the test set {outcome(best)}")
