@@ -5,13 +5,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint bench clean
 
 demo: $(READY)
 	$(BIN)/anchorfl demo
 
 test: lint
 	$(BIN)/pytest
+
+bench: $(READY)
+	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/speed.py --profile
 
 lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks

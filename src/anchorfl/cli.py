@@ -299,6 +299,26 @@ def sweep(
 
 
 @app.command()
+def fuse(
+    run: Annotated[Path, typer.Argument(metavar="RUN", show_default=False)],
+    settings: Settings = None,
+    every: Annotated[bool, typer.Option("--all", help="Try every fusion.")] = False,
+) -> None:
+    """Fuse a finished run's uploads again, by its own fusions or others; nothing is trained.
+
+    \b
+    Examples:
+      anchorfl fuse runs/RUN --all
+      anchorfl fuse runs/RUN fusion=class-mean fusion.class-mean.q=1
+    """
+    from anchorfl.refusion import fuse_again
+    from anchorfl.report.console import make_console
+    from anchorfl.report.fusions import show_fusions
+
+    show_fusions(make_console(), fuse_again(run, parse_words(settings or []), every))
+
+
+@app.command()
 def methods(
     name: Annotated[str | None, typer.Argument(show_default=False)] = None,
     fusions: Annotated[bool, typer.Option("--fusions", help="List fusions instead.")] = False,

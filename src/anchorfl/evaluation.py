@@ -18,23 +18,33 @@ from anchorfl.upload import Upload
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Confusion matrices (true class x predicted class) by fusion, and by client on its own."""
+    """The true classes of N images, and those named by every fusion and every client on its own."""
 
+    labels: Tensor
+    classes: int
     fused: dict[str, Tensor]
     local: dict[int, Tensor]
 
+    def confusions(self) -> dict[str, Tensor]:
+        """Counts by fusion, true class x named class."""
+        return {name: self.confusion(named) for name, named in self.fused.items()}
+
+    def confusion(self, named: Tensor) -> Tensor:
+        cells = torch.bincount(self.labels * self.classes + named, minlength=self.classes**2)
+        return cells.view(self.classes, self.classes).double()
+
+    def share_right(self, named: Tensor) -> float:
+        return float((named == self.labels).double().mean())
+
     def accuracy(self) -> dict[str, float]:
-        return {name: accuracy(matrix) for name, matrix in self.fused.items()}
+        return {name: self.share_right(named) for name, named in self.fused.items()}
 
     def local_accuracy(self, clients: int) -> list[float | None]:
         """By client number; None for one that sent nothing."""
         return [
-            accuracy(self.local[client]) if client in self.local else None for client in range(clients)
+            self.share_right(self.local[client]) if client in self.local else None
+            for client in range(clients)
         ]
-
-
-def accuracy(confusion: Tensor) -> float:
-    return float(confusion.diagonal().sum() / confusion.sum())
 
 
 def balanced_accuracy(confusion: Tensor) -> float:
@@ -59,7 +69,7 @@ def evaluate(
     store: ImageStore,
     index: Tensor | None = None,
 ) -> Evaluation:
-    """Confusion matrices of all fusions and all clients on the images of a store (or some of them)."""
+    """What all fusions and all clients name the images of a store (or some of them)."""
     trainer.network.eval()
     channels, height, width = store.images.shape[1:]
     view = ServerView(trainer.encode, (channels, height, width), trainer.config.seed, trainer.device)
@@ -67,36 +77,25 @@ def evaluate(
     heads = {name: fusion.head(uploads, encoders[name], view) for name, fusion in fusions.items()}
     distinct: dict[int, Tensors] = {id(upload.weights): upload.weights for upload in uploads}
     distinct |= {id(weights): weights for group in encoders.values() for weights in group}
-    classes = len(uploads[0].prototypes)
-    counts = {name: Confusion(classes, trainer.device) for name in fusions}
-    alone = {upload.client: Confusion(classes, trainer.device) for upload in uploads}
+    fused: dict[str, list[Tensor]] = {name: [] for name in fusions}
+    local: dict[int, list[Tensor]] = {upload.client: [] for upload in uploads}
+    labels = []
     everything = torch.arange(len(store.labels)) if index is None else index
     parts = -(-len(everything) // images_at_once(trainer.device))
     for part in everything.to(store.index_device).tensor_split(parts):
-        images, labels = store.take(part)
+        images, own_labels = store.take(part)
         images = images.float() / 255
         features = {key: trainer.encode(weights, images) for key, weights in distinct.items()}
         for name, head in heads.items():
             own = torch.stack([features[id(weights)] for weights in encoders[name]])
-            counts[name].add(labels, head(own))
+            fused[name].append(head(own).argmax(dim=1))
         for upload in uploads:
-            alone[upload.client].add(labels, features[id(upload.weights)] @ upload.prototypes.T)
+            scores = features[id(upload.weights)] @ upload.prototypes.T
+            local[upload.client].append(scores.argmax(dim=1))
+        labels.append(own_labels)
     return Evaluation(
-        {name: count.matrix() for name, count in counts.items()},
-        {client: count.matrix() for client, count in alone.items()},
+        torch.cat(labels).cpu(),
+        len(uploads[0].prototypes),
+        {name: torch.cat(named).cpu() for name, named in fused.items()},
+        {client: torch.cat(named).cpu() for client, named in local.items()},
     )
-
-
-class Confusion:
-    """Counts on the device, read once at the end."""
-
-    def __init__(self, classes: int, device: torch.device) -> None:
-        self.classes = classes
-        self.counts = torch.zeros(classes * classes, dtype=torch.int64, device=device)
-
-    def add(self, labels: Tensor, scores: Tensor) -> None:
-        cells = labels * self.classes + scores.argmax(dim=1)
-        self.counts.index_add_(0, cells, torch.ones_like(cells))
-
-    def matrix(self) -> Tensor:
-        return self.counts.view(self.classes, self.classes).cpu().double()

@@ -144,7 +144,7 @@ class Ledger:
         config, dataset = self.federation.config, self.federation.dataset
         seen = [event for event in self.rounds if event.accuracy is not None]
         last = seen[-1] if seen else None
-        fused = outcome.evaluation.fused if outcome else {}
+        fused = outcome.evaluation.confusions() if outcome else {}
         train_seconds = sum(event.train_seconds for event in self.rounds)
         trained = sum(event.samples for event in self.rounds)
         partition = self.federation.partition

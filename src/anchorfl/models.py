@@ -57,14 +57,18 @@ class Network(nn.Module):
         self.register_buffer("std", torch.tensor(facts.std).view(1, -1, 1, 1))
 
     def fill(self, weights: Tensors) -> Network:
-        """Take over all parameters and buffers; a weight under two names is needed under one."""
+        """Take over all parameters and buffers."""
+        self.check(weights)
+        self.load_state_dict(weights, strict=False)
+        return self
+
+    def check(self, weights: Tensors) -> None:
+        """Refuse weights of another model; a weight under two names is needed under one."""
         every = {name for name, _ in self.named_parameters(remove_duplicate=False)}
         aliases = every - {name for name, _ in self.named_parameters()}
         unfitting = (self.state_dict().keys() - aliases) ^ (weights.keys() - aliases)
         if unfitting:
             raise UserError(f"weights do not fit the model: {', '.join(sorted(unfitting))}")
-        self.load_state_dict(weights, strict=False)
-        return self
 
     def forward(self, images: Tensor) -> Tensor:
         features = self.encoder((images - self.mean) / self.std)

@@ -21,6 +21,7 @@ LOCAL_KEYS = (
     "partition.file",
     "model.weights",
     "train.precision",
+    "train.graphs",
 )
 
 

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 
 from anchorfl.data.dataset import ImageStore
 from anchorfl.errors import UserError
-from anchorfl.fusion import ClassMean, ServerView
+from anchorfl.fusion import ClassMean, ClassWeighted, ServerView
 from anchorfl.tensors import unpack
 from anchorfl.upload import Upload
 from tests.conftest import CPU, make_trainer
@@ -27,6 +27,19 @@ def test_each_class_is_scored_by_the_clients_that_hold_it() -> None:
     torch.testing.assert_close(head(features)[0], torch.stack(wanted))
     equal = ClassMean(q=0.0).head([first, second], [], VIEW)
     torch.testing.assert_close(equal(features)[0, 0], (f0[0] + f1[1]) / 2)
+
+
+def test_class_weighted_reads_the_owners_prototypes() -> None:
+    prototypes = [torch.tensor([[3.0, 0.0], [0.0, 9.0]]), torch.tensor([[0.0, 2.0], [5.0, 0.0]])]
+    counts = [torch.tensor([9, 0]), torch.tensor([1, 4])]
+    uploads = [
+        Upload(k, own, {"prototypes": p})
+        for k, (own, p) in enumerate(zip(counts, prototypes, strict=True))
+    ]
+    features = F.normalize(torch.tensor([[[1.0, 2.0]], [[3.0, 1.0]]]), dim=2)
+    (f0,), (f1,) = features
+    scores = ClassWeighted(q=0.5).head(uploads, [], VIEW)(features)[0]
+    torch.testing.assert_close(scores, torch.stack([(3 * f0[0] + f1[1]) / 4, f1[0]]))
 
 
 def test_uploads_without_class_means_are_refused() -> None:

@@ -1,12 +1,13 @@
 """What the server does with uploads: each fusion makes one predictor of them."""
 
 from anchorfl.fusion.base import FUSIONS, Fusion, Head, ServerView
-from anchorfl.fusion.class_mean import ClassMean
+from anchorfl.fusion.class_mean import ClassMean, ClassWeighted
 from anchorfl.fusion.means import FeatureMean, NoiseWeighted, ParameterMean, SoftmaxMean
 
 __all__ = [
     "FUSIONS",
     "ClassMean",
+    "ClassWeighted",
     "FeatureMean",
     "Fusion",
     "Head",

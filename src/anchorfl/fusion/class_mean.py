@@ -1,4 +1,4 @@
-"""The fusion that reads no prototype: every class is scored by the clients that hold it."""
+"""The fusions in which every class is scored by the clients that hold it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from anchorfl.upload import Upload
 LOWEST_COSINE = -1.0
 
 
-class ClassMeanHead(Head):
+class OwnersHead(Head):
     """Scores: sum_k w_kc cos(f_k, m_kc); a class that no client tells of gets the lowest cosine."""
 
     directions: Tensor
@@ -52,4 +52,21 @@ class ClassMean(Fusion):
             raise UserError("fusion class-mean: these uploads hold no class means")
         means = torch.stack(told).to(view.device)
         counts = torch.stack([upload.class_counts for upload in uploads]).to(view.device)
-        return ClassMeanHead(means, counts.float() ** self.q * means.any(dim=2))
+        return OwnersHead(means, counts.float() ** self.q * means.any(dim=2))
+
+
+@FUSIONS.register("class-weighted")
+@dataclass(frozen=True)
+class ClassWeighted(Fusion):
+    """Per class, cosines to the clients' own prototypes, weighted by n_kc^q: no mean is uploaded.
+
+    sum_k w_kc cos(f_k, p_kc), p_kc client k's prototype of class c, w_kc ~ n_kc^q over the clients
+    that hold the class.
+    """
+
+    q: float = option(1.0, "exponent of a client's class count", at_least=0)
+
+    def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
+        prototypes = torch.stack([upload.prototypes for upload in uploads])
+        counts = torch.stack([upload.class_counts for upload in uploads]).to(view.device)
+        return OwnersHead(prototypes, counts.float() ** self.q * (counts > 0))

@@ -1,0 +1,62 @@
+"""Fusing a finished run again: the same figures, other rules, and the owner beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from anchorfl import Experiment
+from anchorfl.errors import UserError
+from anchorfl.evaluation import Evaluation
+from anchorfl.experiment import Result
+from anchorfl.fusion import FUSIONS
+from anchorfl.refusion import Refused, fuse_again
+from tests.conftest import command
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    out = tmp_path_factory.mktemp("fuse") / "run"
+    return Experiment("v4", train={"rounds": 2}, seed=1, device="cpu", out=out).run()
+
+
+def test_fusing_again_gives_the_runs_own_figures_and_those_of_all_others(finished: Result) -> None:
+    again = fuse_again(finished.folder, {"device": "cpu"}, every=True)
+    found = again.evaluation.accuracy()
+    assert set(found) == set(FUSIONS.names())
+    for name, accuracy in finished.accuracy.items():
+        assert found[name] == pytest.approx(accuracy)
+
+
+def test_other_fusions_and_options_can_be_asked_for(finished: Result) -> None:
+    words = {"fusion": "class-mean", "fusion.class-mean.q": 0, "device": "cpu"}
+    assert list(fuse_again(finished.folder, words, every=False).evaluation.fused) == ["class-mean"]
+
+
+def test_the_command_prints_the_table_and_says_what_it_could_not_try(tmp_path: Path) -> None:
+    words = ("fusion=feature-mean", "train.rounds=1", "out=run", "device=cpu")
+    assert command("run", "v4", *words, cwd=tmp_path).returncode == 0
+    done = command("fuse", "run", "--all", "device=cpu", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "owner of the true class" in done.stdout
+    assert "class-mean: not tried, these uploads hold no class means" in done.stdout
+    refused = command("fuse", "run", "fusion=class-mean", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "these uploads hold no class means" in refused.stderr
+
+
+def test_weights_of_another_model_are_refused(finished: Result) -> None:
+    with pytest.raises(UserError, match="do not fit the model"):
+        fuse_again(finished.folder, {"model.name": "resnet18", "device": "cpu"}, every=False)
+
+
+def test_errors_are_split_by_whose_class_was_named() -> None:
+    """Client 0 owns classes 0 and 1, client 7 owns class 2; the owners are right but for one image."""
+    labels = torch.tensor([0, 0, 1, 1, 2, 2])
+    local = {0: torch.tensor([0, 0, 1, 0, 0, 1]), 7: torch.tensor([2, 2, 2, 2, 2, 2])}
+    fused = {"some": torch.tensor([1, 2, 1, 0, 2, 0])}
+    found = Refused(Evaluation(labels, 3, fused, local), torch.tensor([0, 0, 7]), {})
+    assert found.oracle() == pytest.approx(5 / 6)
+    assert found.gaps("some") == (pytest.approx(1 / 6), pytest.approx(2 / 6))
