@@ -8,6 +8,7 @@ recorded, is told apart.
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import torch
@@ -59,6 +60,7 @@ def measure(method: str, samples: int, classes: int, settings: dict[str, object]
 
     federation.listeners = [listen]
     if ON_GPU:
+        gc.collect()
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
     federation.run("nowhere")

@@ -99,13 +99,13 @@ def plain_seconds(federation: Federation) -> float:
     task, train = federation.task, federation.dataset.train
     recipe = augmentation_for(task.facts.shape, bool(federation.config.data.flip))
     start = task.network().to(federation.device)
+    workers = 8 if ON_GPU and len(train) > 10_000 else 0
 
     def work() -> None:
         for own in federation.partition.clients:
             if len(own):
                 split = Split(train.images[own], train.labels[own])
                 network, test = deepcopy(start), federation.dataset.test
-                workers = 8 if ON_GPU else 0
                 train_client(network, split, test, recipe, federation.config, EPOCHS, workers)
 
     return timed(work, federation.device)
@@ -117,6 +117,8 @@ def engine_seconds(federation: Federation) -> float:
 
 def show_ratios(console: Console) -> bool:
     rows, kept = [], True
+    for warm_up in (plain_seconds, engine_seconds):
+        warm_up(federation_of(CASES[0]))
     for case in CASES:
         samples = EPOCHS * case.train
         plain, ratios = plain_seconds(federation_of(case)), []

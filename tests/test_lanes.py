@@ -83,8 +83,8 @@ def noise_store(device: torch.device) -> ImageStore:
 
 
 def rounds(trainer: Trainer, store: ImageStore, together: bool) -> list[Tensors]:
-    """Clients of 1, 2 and 5 batches, all under way at once or one after the other."""
-    owns = [np.arange(9), np.arange(9, 30), np.arange(30, 110)]
+    """Small clients, five steps each, all under way at once or one after the other."""
+    owns = [np.arange(9), np.arange(9, 30), np.arange(30, 36), np.arange(40, 110)]
     clients = [Client(k, trainer, store, own, 4) for k, own in enumerate(owns)]
     if together:
         for read in [client.start_round(0, lambda samples: None) for client in clients]:
@@ -98,11 +98,15 @@ def rounds(trainer: Trainer, store: ImageStore, together: bool) -> list[Tensors]
 def gpu_states(method: str, recorded: bool, together: bool) -> list[Tensors]:
     """With the same kernels, padded and replayed or neither."""
     device = torch.device("cuda")
-    trainer = make_trainer(method, FACTS, device, **{"train.batch_size": 16})
+    settings = {"train.batch_size": 80, "train.local_epochs": 5, "train.reset_optimizer": True}
+    trainer = make_trainer(method, FACTS, device, **settings)
     trainer.lanes.record = recorded
     if torch.get_default_dtype() == torch.float64:
         trainer.fused = False
-    return rounds(trainer, noise_store(device), together)
+    states = rounds(trainer, noise_store(device), together)
+    assert len(trainer.lanes.lanes) == (3 if recorded else 0)
+    assert trainer.lanes.trouble is None
+    return states
 
 
 def assert_same(first: list[Tensors], second: list[Tensors], tolerance: float) -> None:
@@ -154,3 +158,25 @@ def test_an_encoder_that_no_graph_can_hold_trains_on_the_spot() -> None:
         results.append(rounds(each, store, together=True))
     assert trainer.lanes.trouble is not None
     assert_same(*results, 1e-5)
+    torch.cuda.empty_cache()
+    gpu_states("v4", recorded=True, together=True)
+
+
+class Dropping(nn.Sequential):
+    def __init__(self) -> None:
+        super().__init__(nn.Flatten(), nn.Linear(192, 8), nn.Dropout(0.5))
+
+
+@needs_gpu
+def test_dropout_draws_the_clients_own_numbers_whoever_runs_beside_it() -> None:
+    device, store = torch.device("cuda"), noise_store(torch.device("cuda"))
+    results = []
+    for together in (True, False):
+        trainer = make_trainer("v4", FACTS, device, **{"train.batch_size": 80})
+        torch.manual_seed(0)
+        trainer.network.encoder = Dropping().to(device)
+        trainer.network.prototypes = nn.Parameter(torch.randn(4, 8, device=device))
+        trainer.norms = {}
+        results.append(rounds(trainer, store, together))
+        assert trainer.lanes.trouble == "the encoder draws random numbers"
+    assert_same(*results, 0.0)

@@ -35,12 +35,14 @@ def test_a_grid_is_run_compared_and_not_run_again(tmp_path: Path) -> None:
     assert "4 runs in" in done.stdout
     before = (tmp_path / "runs" / "v7-alpha0.5" / "metrics.jsonl").stat().st_mtime_ns
     summary = tmp_path / "runs" / "v4-alpha0.05" / "summary.json"
-    summary.write_text(json.dumps({**json.loads(summary.read_text()), "status": "failed"}))
+    summary.unlink()
     again = command("sweep", str(path), cwd=tmp_path)
-    assert again.stdout.count("finished earlier") == 3
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.count("ended earlier") == 3
     assert "1 runs in" in again.stdout
     assert (tmp_path / "runs" / "v7-alpha0.5" / "metrics.jsonl").stat().st_mtime_ns == before
     assert json.loads(summary.read_text())["status"] == "finished"
+    assert (tmp_path / "runs" / "v4-alpha0.05.unfinished" / "metrics.jsonl").is_file()
 
 
 def test_a_sweeps_run_is_the_run_alone(tmp_path: Path) -> None:
@@ -50,8 +52,12 @@ def test_a_sweeps_run_is_the_run_alone(tmp_path: Path) -> None:
     swept, single = read_run(tmp_path / "runs" / "seed3"), read_run(tmp_path / "alone")
     assert swept.summary is not None
     assert single.summary is not None
-    wanted = pytest.approx(single.summary["final_accuracy"], abs=0.02)
-    assert swept.summary["final_accuracy"] == wanted
+    assert swept.summary["partition_hash"] == single.summary["partition_hash"]
+    for client, records in single.clients.items():
+        wanted = [record["base_loss"] for record in records]
+        assert [record["base_loss"] for record in swept.clients[client]] == pytest.approx(
+            wanted, rel=1e-3
+        )
 
 
 def test_a_run_that_fails_is_told_and_the_others_go_on(tmp_path: Path) -> None:
@@ -65,6 +71,36 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(tmp_path: Path) -> None:
     assert "class-mean" in done.stdout
 
 
+def test_a_process_that_dies_ends_its_run_and_not_the_sweep(tmp_path: Path) -> None:
+    encoder = tmp_path / "own.py"
+    encoder.write_text("import os\n\ndef deadly(shape):\n    os._exit(9)\n")
+    deadly = {"model.name": f"{encoder}:deadly"}
+    plan = read_plan(write(tmp_path, list=[deadly, {"method": "v4"}], at_once=1))
+    ended = run_sweep(plan, lambda done: None)
+    assert [done.error is None for done in ended] == [False, True]
+    assert "process died" in str(ended[0].error)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"fusion": ["feature-mean", "iffi"]}, {"data.flip": None}, {"train.reset_optimizer": "true"}],
+)
+def test_what_is_said_in_another_form_is_still_the_same_run(
+    tmp_path: Path, settings: dict[str, object]
+) -> None:
+    path = write(tmp_path, grid={"seed": [1]}, settings={**SETTINGS, **settings})
+    run_sweep(read_plan(path), lambda done: None)
+    (again,) = run_sweep(read_plan(path), lambda done: None)
+    assert again.skipped
+
+
+def test_a_setting_left_out_now_is_noticed(tmp_path: Path) -> None:
+    run_sweep(read_plan(write(tmp_path, grid={"seed": [1]})), lambda done: None)
+    shorter = {key: value for key, value in SETTINGS.items() if key != "train.rounds"}
+    with pytest.raises(UserError, match=r"was run with train.rounds=1, not 10"):
+        run_sweep(read_plan(write(tmp_path, grid={"seed": [1]}, settings=shorter)), lambda done: None)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -75,6 +111,10 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(tmp_path: Path) -> None:
         ({"grid": {"align.gamma": [0.1]}}, "align.gamma"),
         ({"list": {"method": "v4"}}, "must be a list of settings"),
         ({"at_once": 0.5}, "whole number"),
+        ({"at_once": 0}, "whole number"),
+        ({"settings": ["train.rounds"]}, "settings must be a mapping"),
+        ({"settings": {"out": "elsewhere"}}, "say out beside settings"),
+        ({"baseline": "v44"}, "v44"),
         ({"grid": {"seed": [1]}, "search": {"vary": {"train.lr": [0.1]}}}, "two files"),
     ],
 )
@@ -96,6 +136,8 @@ def test_other_settings_in_the_same_folder_are_refused(tmp_path: Path) -> None:
 def test_names_tell_what_varies() -> None:
     settings = {"method": "v12-gamma", "align.gamma": 0.02, "data.root": "a/b", "seed": 1}
     assert short_name(settings, ["method", "align.gamma", "seed"]) == "v12-gamma-gamma0.02-seed1"
+    assert short_name({"seed": 1}, ["seed", "partition.seed"]) == "seed1"
+    assert short_name({"partition.seed": 1}, ["seed", "partition.seed"]) == "partition.seed1"
 
 
 def test_a_search_chooses_on_held_out_data_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
@@ -109,7 +151,7 @@ def test_a_search_chooses_on_held_out_data_and_goes_on_where_it_stopped(tmp_path
     assert all(0.1 <= float(str(done.trial.settings["align.lambda"])) <= 10 for done in first)
     done = command("sweep", str(plan(3)), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("finished earlier") >= 2
+    assert done.stdout.count("ended earlier") >= 2
     assert "accuracy on held-out data" in done.stdout
     assert "best: align.lambda=" in done.stdout
     values = [each.validation["feature-mean"] for each in first if each.validation]
@@ -127,3 +169,7 @@ def test_a_search_without_held_out_data_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(UserError, match=r"search.vary.train.lr"):
         run_search(read_plan(path), lambda done: None)
+    for vary in (["train.lr"], {"seed": [1, 2]}, {}):
+        path = write(tmp_path, settings={**SETTINGS, "data.validation": 0.2}, search={"vary": vary})
+        with pytest.raises(UserError, match="search"):
+            run_search(read_plan(path), lambda done: None)

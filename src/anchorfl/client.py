@@ -62,7 +62,7 @@ class Client:
                 momentum.zero_()
         anneal = 1.0
         largest = -(-len(self.own) // self.batches)
-        with self.trainer.lanes.open(self.state, largest) as lane:
+        with self.trainer.lanes.open(self.number, self.state, largest) as lane:
             watch = Stopwatch(device)
             for local_epoch in range(options.local_epochs):
                 epoch = number * options.local_epochs + local_epoch
@@ -162,6 +162,6 @@ class Client:
 
     def _own_batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         index = self.own.to(self.store.index_device)
-        at_once = images_at_once(self.trainer.device)
+        at_once = images_at_once(self.trainer.device, self.store.pixels)
         for part in index.tensor_split(batch_count(len(self.own), at_once)):
             yield self.store.take(part)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from importlib.util import find_spec
+from functools import cache
 from typing import Any
 
 import torch
@@ -25,6 +25,7 @@ def choose_device(wanted: str) -> torch.device:
             raise UserError(f"device={wanted}: this machine has no usable GPU; use device=cpu")
         if (device.index or 0) >= torch.cuda.device_count():
             raise UserError(f"device={wanted}: there are only {torch.cuda.device_count()} GPUs")
+        torch.cuda.set_device(device.index or 0)
     elif device.type == "mps" and not torch.backends.mps.is_available():
         raise UserError(f"device={wanted}: this machine has no Apple GPU; use device=cpu")
     elif device.type not in ("cpu", "mps"):
@@ -39,14 +40,28 @@ def send(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
+@cache
 def can_fuse(device: torch.device) -> bool:
-    """Whether kernels of our own can be built for the device: a GPU, and Triton beside torch."""
-    return device.type == "cuda" and find_spec("triton") is not None
+    """Whether kernels of our own can be built for the device, found by building one.
+
+    Triton comes with torch for a GPU, but it also needs a C compiler.
+    """
+    if device.type != "cuda":
+        return False
+    try:
+        from anchorfl.kernels.normalise import normalise
+
+        one = torch.ones(1, device=device)
+        normalise(torch.ones(1, 1, device=device), None, one, one, one, one, 1.0, rectify=False)
+    except Exception:  # whatever Triton lacks, torch's own kernels do without
+        return False
+    return True
 
 
-def images_at_once(device: torch.device) -> int:
+def images_at_once(device: torch.device, pixels: int) -> int:
     """How many images an encoder is given without gradients: enough to keep the device busy."""
-    return 4096 if device.type == "cuda" else 1024
+    most = 4096 if device.type == "cuda" else 1024
+    return max(64, min(most, most * 32 * 32 // pixels))
 
 
 def synchronise(device: torch.device) -> None:
@@ -78,7 +93,7 @@ def set_precision(precision: str, device: torch.device) -> None:
 
 
 class Stopwatch:
-    """Seconds between `start` and `stop` on the device; read after waiting for it."""
+    """Seconds on the device from its making to `stop`; read after waiting for the device."""
 
     def __init__(self, device: torch.device) -> None:
         self.on_gpu = device.type == "cuda"

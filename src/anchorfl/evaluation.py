@@ -81,7 +81,7 @@ def evaluate(
     local: dict[int, list[Tensor]] = {upload.client: [] for upload in uploads}
     labels = []
     everything = torch.arange(len(store.labels)) if index is None else index
-    parts = -(-len(everything) // images_at_once(trainer.device))
+    parts = -(-len(everything) // images_at_once(trainer.device, height * width))
     for part in everything.to(store.index_device).tensor_split(parts):
         images, own_labels = store.take(part)
         images = images.float() / 255

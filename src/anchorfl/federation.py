@@ -64,6 +64,7 @@ class Federation:
     device: torch.device
     listeners: list[Listener] = field(default_factory=list)
     stopping: bool = False
+    slow: str = ""
 
     def __post_init__(self) -> None:
         self.guard = Guard(self.config.align)
@@ -108,9 +109,7 @@ class Federation:
         for number in range(self.config.train.rounds):
             started = time.perf_counter()
             samples = self._train(clients, number)
-            if number == 0 and trainer.lanes.trouble is not None:
-                message = f"steps cannot be replayed as CUDA graphs ({trainer.lanes.trouble}):"
-                self.emit(Warned("graphs", f"{message} they run one kernel at a time"))
+            self._tell_trouble(trainer)
             trained = time.perf_counter()
             outcome = None
             if self.config.train.evaluates(number) or self.stopping:
@@ -119,8 +118,22 @@ class Federation:
             self.emit(self._round_ended(number, samples, started, trained, outcome))
             if self.stopping:
                 break
+        trainer.lanes.close()
         assert outcome is not None  # the last round is always evaluated
         return outcome
+
+    def _tell_trouble(self, trainer: Trainer) -> None:
+        """Say once why a GPU is slower than it could be."""
+        if not self.config.train.graphs or self.device.type != "cuda" or self.slow:
+            return
+        if trainer.lanes.trouble is not None:
+            self.slow = f"steps cannot be replayed as CUDA graphs ({trainer.lanes.trouble})"
+        elif not trainer.fused:
+            self.slow = (
+                "Triton builds no kernel here (a C compiler may be missing): torch's own are used"
+            )
+        if self.slow:
+            self.emit(Warned("slow", self.slow))
 
     def _fill_bank(self, store: ImageStore) -> None:
         """V6's server trains its teacher before anything goes down to the clients."""
@@ -206,8 +219,9 @@ class Federation:
 
             return client.start_round(number, on_batch)
 
+        started = (start(client) for client in clients)
         samples = 0
-        for read in [start(client) for client in clients]:
+        for read in list(started) if self.device.type == "cuda" else started:
             event = read()
             samples += event.samples * self.config.train.local_epochs
             self.emit(event)

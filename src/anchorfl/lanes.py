@@ -8,8 +8,9 @@ full batch. A client that has no batch left is not replayed, so nothing of it mo
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -111,27 +112,58 @@ class GraphLane(Lane):
         recorded = (recording.batch, recording.lr, recording.anneal)
         before, sums = {name: value.detach().clone() for name, value in self.state.items()}, self.sums
         sums = None if sums is None else sums.clone()
-        try:
-            super().step(*recorded)
+        draws = Draws(self.trainer.device)
+        super().step(*recorded)
+        if draws.were_made():
+            self.trainer.lanes.trouble = "the encoder draws random numbers"
+        else:
             torch.cuda.synchronize(self.trainer.device)
             graph.capture_begin(self.pool)
             try:
                 super().step(*recorded)
-            finally:
                 graph.capture_end()
-            self.recordings[size] = recording
-        except RuntimeError as error:
-            self.trainer.lanes.trouble = str(error).splitlines()[0]
-            forget_recording(self.trainer.device)
+                self.recordings[size] = recording
+            except RuntimeError as error:
+                self.trainer.lanes.trouble = " ".join(str(error).split())[:120] or "recording failed"
+                self._break_off(graph)
+        draws.take_back()
         copy(before, self.state)
         if self.sums is not None:
             self.sums.copy_(torch.zeros_like(self.sums) if sums is None else sums)
 
+    def _break_off(self, graph: torch.cuda.CUDAGraph) -> None:
+        """End a recording that failed: torch's generator and allocator still wait for its end."""
+        device = self.trainer.device.index or 0
+        with suppress(RuntimeError):
+            graph.capture_end()
+        with suppress(RuntimeError):
+            torch._C._cuda_endAllocateToPool(device, self.pool)
+        generator = torch.cuda.default_generators[device]
+        generator.graphsafe_set_state(generator.clone_state())
 
-def forget_recording(device: torch.device) -> None:
-    """A recording that broke off leaves the generator waiting for its end: give it a fresh state."""
-    generator = torch.cuda.default_generators[device.index or 0]
-    generator.graphsafe_set_state(generator.clone_state())
+
+class Draws:
+    """Whether random numbers were drawn since it was made, and as if they had not been.
+
+    A graph would repeat them, and lanes would share them.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.on_gpu = torch.cuda.default_generators[device.index or 0]
+        self.before = self._states()
+
+    def _states(self) -> tuple[Tensor, Tensor, object]:
+        return self.on_gpu.get_state(), torch.get_rng_state(), random.getstate()
+
+    def were_made(self) -> bool:
+        now = self._states()
+        tensors = zip(now[:2], self.before[:2], strict=True)
+        return now[2] != self.before[2] or not all(torch.equal(a, b) for a, b in tensors)
+
+    def take_back(self) -> None:
+        self.on_gpu.set_state(self.before[0])
+        torch.set_rng_state(self.before[1])
+        random.setstate(self.before[2])  # type: ignore[arg-type]
 
 
 @torch.no_grad()
@@ -143,26 +175,28 @@ def copy(source: Tensors, target: Tensors) -> None:
 
 
 class Lanes:
-    """Hands out lanes in turn; `trouble` says why steps could not be recorded, if so."""
+    """Hands out lanes; `trouble` says why steps could not be recorded, if so."""
 
     def __init__(self, trainer: Trainer, record: bool) -> None:
         self.trainer, self.record = trainer, record
         self.trouble: str | None = None
         self.lanes: list[GraphLane] = []
-        self.turn = 0
+
+    def close(self) -> None:
+        """Give the recordings' memory back."""
+        self.lanes.clear()
 
     @contextmanager
-    def open(self, client: Tensors, batch: int) -> Iterator[Lane]:
-        """A lane for a client whose largest batch is given."""
+    def open(self, number: int, client: Tensors, batch: int) -> Iterator[Lane]:
+        """The lane of a client, by its number and its largest batch."""
         if not self.record:
             yield Lane(self.trainer, client)
             return
         full = self.trainer.config.train.batch_size
-        number = self.turn % max(1, min(full // padded_size(batch, full), MOST_LANES))
-        self.turn += 1
-        while len(self.lanes) <= number:
+        place = number % max(1, min(full // padded_size(batch, full), MOST_LANES))
+        while len(self.lanes) <= place:
             self.lanes.append(GraphLane(self.trainer, client))
-        lane = self.lanes[number]
+        lane = self.lanes[place]
         lane.stream.wait_stream(torch.cuda.current_stream(self.trainer.device))
         with torch.cuda.stream(lane.stream):
             lane.enter(client)

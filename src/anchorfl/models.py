@@ -182,8 +182,9 @@ class FirstConvolution(nn.Conv2d):
     """A convolution of few channels: a GPU multiplies eight at a time, so the rest are zeros."""
 
     def forward(self, x: Tensor) -> Tensor:
-        missing = -self.in_channels % 8 if x.is_cuda else 0
-        padding = (0, 0, 0, 0, 0, missing)
+        if not x.is_cuda:
+            return super().forward(x)
+        padding = (0, 0, 0, 0, 0, -self.in_channels % 8)
         x, weight = F.pad(x, padding), F.pad(self.weight, padding)
         return F.conv2d(x, weight, self.bias, self.stride, self.padding)
 

@@ -18,7 +18,7 @@ class BatchNorm(nn.Module):
     The running statistics are buffers, so they live in the client's state. `sample_weights` is a
     buffer too: a scalar means that every sample counts, a vector gives each sample's weight, and a
     sample of weight 0 enters no statistic. It is passed with the state in a functional call.
-    `fused` lets a GPU do all of it in one kernel; the numbers are the same.
+    `fused` lets a GPU do all of it in one kernel, to rounding the same; a residual then has x's shape.
     """
 
     running_mean: Tensor
@@ -43,12 +43,17 @@ class BatchNorm(nn.Module):
         self.register_buffer("sample_weights", torch.ones(()), persistent=False)
 
     def forward(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        if self.fused and self.weight is not None and x.dtype != torch.float64:
+        if self.fused and self._fusible(x):
             return self._fused(x, residual)
         result = self._normalised(x)
         if residual is not None:
             result = result + residual
         return F.relu(result, inplace=True) if self.rectify else result
+
+    def _fusible(self, x: Tensor) -> bool:
+        """The kernels know rows of channels, single precision, and no gradient in evaluation mode."""
+        plain = self.weight is not None and x.dim() in (2, 4) and x.dtype != torch.float64
+        return plain and (self.training or not torch.is_grad_enabled())
 
     def _normalised(self, x: Tensor) -> Tensor:
         single_value = x.numel() == x.shape[1]

@@ -17,6 +17,19 @@ if TYPE_CHECKING:
     from anchorfl.upload import Upload
 
 
+INCIDENTAL = (
+    "out",
+    "track",
+    "device",
+    "data.root",
+    "train.precision",
+    "train.graphs",
+    "train.evaluate_every",
+    "partition.file",
+)
+"""Settings that say where and how a run went, not what was learned."""
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """config.yaml, partition.json, metrics.jsonl, summary.json, uploads/, figures/."""

@@ -18,6 +18,7 @@ from anchorfl.records import read_run
 from anchorfl.sweep import Ended, Plan, Trial, Workers, earlier
 
 RANGE_KEYS = {"low", "high", "log", "step"}
+FIXED = {"fusion", "data.validation", "seed", "partition.seed"}
 
 
 def optuna() -> Any:
@@ -50,25 +51,30 @@ def distributions(vary: Mapping[str, Any]) -> dict[str, Any]:
 def run_search(plan: Plan, on_end: Callable[[Ended], None]) -> list[Ended]:
     """Trials in the order of their validation accuracy under the primary fusion, best first."""
     wanted = plan.search or {}
-    if set(wanted) - {"trials", "vary"} or not wanted.get("vary"):
-        raise UserError("search: say what to vary, and optionally how many trials")
-    if not float(str(plan.settings.get("data.validation", 0))):
+    vary = wanted.get("vary")
+    if set(wanted) - {"trials", "vary"} or not isinstance(vary, dict) or not vary:
+        raise UserError("search: say what to vary (a mapping), and optionally how many trials")
+    for key in FIXED & vary.keys():
+        raise UserError(f"search.vary.{key}: cannot vary, because trials are compared by it")
+    if not Trial("", plan.settings).config(plan.folder).data.validation:
         raise UserError("data.validation=0: a search chooses on held-out data, such as 0.2 of it")
     count = wanted.get("trials", 20)
     if not isinstance(count, int) or count < 1:
         raise UserError(f"search.trials={count}: must be a whole number, 1 or more")
-    library, spaces = optuna(), distributions(wanted["vary"])
+    library, spaces = optuna(), distributions(vary)
     primary = next(iter(Trial("", plan.settings).config(plan.folder).fusion))
     names = [f"trial{number:03d}" for number in range(count)]
     ended = [done for name in names if (done := finished(plan, name, list(spaces))) is not None]
     seed = int(str(plan.settings.get("seed", 0))) + len(ended)
     study = library.create_study(direction="maximize", sampler=library.samplers.TPESampler(seed=seed))
     for done in ended:
-        params = {key: done.trial.settings[key] for key in spaces}
-        told = library.trial.create_trial(
-            params=params, distributions=spaces, value=validated(done, primary)
-        )
-        study.add_trial(told)
+        params, value = {key: done.trial.settings[key] for key in spaces}, validated(done, primary)
+        try:
+            study.add_trial(
+                library.trial.create_trial(params=params, distributions=spaces, value=value)
+            )
+        except ValueError:
+            raise UserError(f"{plan.folder / done.trial.name}: lies outside search.vary") from None
         on_end(done)
     free = iter([name for name in names if name not in {done.trial.name for done in ended}])
     asked: dict[str, Any] = {}

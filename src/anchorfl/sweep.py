@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,9 @@ import yaml
 
 from anchorfl.config import Config, flatten, resolve
 from anchorfl.errors import UserError
+from anchorfl.methods import METHODS
 from anchorfl.registry import suggestion
+from anchorfl.runfolder import INCIDENTAL, new_folder
 
 KEYS = ("settings", "list", "grid", "search", "at_once", "out", "baseline")
 RUNS_ON_A_GPU = 2
@@ -50,13 +52,14 @@ class Trial:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run of a sweep went; `error` in one line where it did not finish."""
+    """How a run of a sweep went; `error` in one line where it failed, `stopped` by the guard or not."""
 
     trial: Trial
     seconds: float
     accuracy: Mapping[str, float]
     validation: Mapping[str, float] | None = None
     error: str | None = None
+    stopped: bool = False
     skipped: bool = False
 
 
@@ -88,11 +91,13 @@ class Plan:
 
 
 def short_name(settings: Mapping[str, object], varied: Sequence[str]) -> str:
-    """v4-alpha0.05-seed1: the method, and what varies."""
+    """v4-alpha0.05-seed1: the method and what varies; a whole key where last words are alike."""
+    last = {key: key.rpartition(".")[2] for key in varied}
     words = [str(settings["method"])] if "method" in settings else []
     for key in varied:
         if key in settings and key != "method":
-            words.append(f"{key.rpartition('.')[2]}{settings[key]}".replace("/", "_"))
+            shown = last[key] if list(last.values()).count(last[key]) == 1 else key
+            words.append(f"{shown}{settings[key]}".replace("/", "_"))
     return "-".join(words) or "run"
 
 
@@ -118,15 +123,20 @@ def read_plan(path: Path, at_once: int | None = None) -> Plan:
     alternatives = content.get("list") or [{}]
     if not isinstance(alternatives, list) or not all(isinstance(each, dict) for each in alternatives):
         raise UserError(f"sweep {path}: list must be a list of settings, such as {{method: v4}}")
-    wanted = at_once or content.get("at_once") or default_at_once(content)
+    settings = flatten(as_mapping(content, "settings", path))
+    wanted = at_once or content.get("at_once", default_at_once(settings))
     if not isinstance(wanted, int) or wanted < 1:
         raise UserError(f"sweep {path}: at_once={wanted} must be a whole number, 1 or more")
     search = as_mapping(content, "search", path) if "search" in content else None
     if search is not None and ("grid" in content or "list" in content):
         raise UserError(f"sweep {path}: has a search and a grid or a list; make them two files")
+    if "out" in settings:
+        raise UserError(f"sweep {path}: settings.out={settings['out']}: say out beside settings")
+    if content.get("baseline") is not None:
+        METHODS.get(str(content["baseline"]))
     return Plan(
-        folder=Path(content.get("out") or Path("runs") / path.stem).expanduser(),
-        settings=flatten(as_mapping(content, "settings", path)),
+        folder=Path(str(content.get("out") or Path("runs") / path.stem)).expanduser(),
+        settings=settings,
         alternatives=[flatten(each) for each in alternatives],
         grid={key: list(values) for key, values in grid.items() if isinstance(values, list)},
         search=search,
@@ -142,13 +152,19 @@ def as_mapping(content: Mapping[str, Any], key: str, path: Path) -> Mapping[str,
     return value
 
 
-def default_at_once(content: Mapping[str, Any]) -> int:
+def default_at_once(settings: Mapping[str, object]) -> int:
     """As many as there are cores, each on one; a GPU is shared by two."""
     import torch
 
-    wanted = flatten(content.get("settings") or {}).get("device", "auto")
-    on_gpu = torch.cuda.is_available() and wanted != "cpu"
-    return RUNS_ON_A_GPU if on_gpu else os.cpu_count() or 1
+    on_gpu = torch.cuda.is_available() and settings.get("device") != "cpu"
+    return RUNS_ON_A_GPU if on_gpu else cores()
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def run_sweep(plan: Plan, on_end: Callable[[Ended], None]) -> list[Ended]:
@@ -172,34 +188,43 @@ def run_sweep(plan: Plan, on_end: Callable[[Ended], None]) -> list[Ended]:
 
 
 def earlier(folder: Path, trial: Trial) -> Ended | None:
-    """A run of an earlier start that finished; the rest of one that did not is cleared away."""
+    """A run of an earlier start that ended; one that did not is put aside, never deleted."""
     from anchorfl.records import read_run
 
-    if not (folder / "config.yaml").is_file():
+    if not folder.is_dir() or not any(folder.iterdir()):
         return None
-    run = read_run(folder)
-    for key, value in trial.settings.items():
-        stored = run.settings.get(key, value)
-        if str(stored) != str(value) and key != "device" and not same_number(stored, value):
-            raise UserError(f"{folder}: was run with {key}={stored}, not {value}; name another out")
-    if not run.summary or run.summary["status"] != "finished":
-        shutil.rmtree(folder)
+    try:
+        run = read_run(folder)
+    except UserError:
+        put_aside(folder)
+        return None
+    wanted = flatten(trial.config(folder.parent).to_dict())
+    ignored = set(INCIDENTAL)
+    if wanted["partition.kind"] == "file":
+        ignored |= {"data.validation", "partition.clients", "partition.public"}
+    for key in sorted(wanted.keys() | run.settings.keys()):
+        stored, now = run.settings.get(key), wanted.get(key)
+        if key not in ignored and stored != now:
+            raise UserError(f"{folder}: was run with {key}={stored}, not {now}; name another out")
+    if not run.summary or not any(run.summary.get("upload_bytes") or []):
+        put_aside(folder)
         return None
     return summarised(trial, run.summary, run.evaluations, skipped=True)
 
 
-def same_number(first: object, second: object) -> bool:
-    try:
-        return float(str(first)) == float(str(second))
-    except ValueError:
-        return False
+def put_aside(folder: Path) -> None:
+    """Rename it NAME.unfinished, or the first of NAME.unfinished-2, ... that is free."""
+    aside = new_folder(folder.parent, f"{folder.name}.unfinished")
+    folder.replace(aside)
 
 
 def summarised(
     trial: Trial, summary: Mapping[str, Any], evaluations: Sequence[Mapping[str, Any]], skipped: bool
 ) -> Ended:
     validation = evaluations[-1]["validation_accuracy"] if evaluations else None
-    return Ended(trial, summary["seconds"], summary["final_accuracy"], validation, skipped=skipped)
+    stopped = summary["status"] != "finished"
+    figures = summary["seconds"], summary["final_accuracy"], validation
+    return Ended(trial, *figures, stopped=stopped, skipped=skipped)
 
 
 class Workers:
@@ -207,29 +232,47 @@ class Workers:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        threads = max(1, (os.cpu_count() or 1) // plan.at_once)
-        self.pool = ProcessPoolExecutor(
-            plan.at_once, get_context("spawn"), initializer=take_threads, initargs=(threads,)
+        self.pool = self._start()
+
+    def _start(self) -> ProcessPoolExecutor:
+        threads = max(1, cores() // self.plan.at_once)
+        context = get_context("spawn")
+        return ProcessPoolExecutor(
+            self.plan.at_once, context, initializer=take_threads, initargs=(threads,)
         )
 
     def __enter__(self) -> Workers:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.pool.shutdown(cancel_futures=True)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Wait for what is running; not where the user or an error ends the sweep."""
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        if kind is not None:
+            for process in active_children():
+                process.terminate()
+        self.pool.shutdown()
 
     def through(self, ask: Callable[[], Trial | None]) -> Iterator[Ended]:
         """Run what `ask` gives until it gives None, `at_once` at a time; yields as they end."""
-        running: set[Future[Ended]] = set()
+        running: dict[Future[Ended], Trial] = {}
         more = True
         while more or running:
             while more and len(running) < self.plan.at_once:
                 trial = ask()
                 more = trial is not None
                 if trial is not None:
-                    running.add(self.pool.submit(run_trial, trial, self.plan.folder))
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            yield from (future.result() for future in done)
+                    running[self.pool.submit(run_trial, trial, self.plan.folder)] = trial
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            died = False
+            for future in done:
+                trial = running.pop(future)
+                try:
+                    yield future.result()
+                except BrokenProcessPool:
+                    died = True
+                    yield Ended(trial, 0.0, {}, error="its process died (out of memory?)")
+            if died and not running:
+                self.pool = self._start()
 
 
 def take_threads(threads: int) -> None:

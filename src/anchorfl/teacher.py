@@ -44,6 +44,8 @@ def build_bank(
     index = torch.from_numpy(public)[chosen].to(store.index_device)
     trainer.network.eval()
     with torch.no_grad():
-        parts = index.tensor_split(-(-len(index) // images_at_once(device)))
+        parts = index.tensor_split(-(-len(index) // images_at_once(device, store.pixels)))
         images = (store.take(part)[0].float() / 255 for part in parts)
-        return torch.cat([trainer.encode(weights, part) for part in images])
+        bank = torch.cat([trainer.encode(weights, part) for part in images])
+    trainer.lanes.close()
+    return bank

@@ -29,7 +29,7 @@ def relative_error(wanted: torch.Tensor, got: torch.Tensor) -> float:
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.bfloat16, 3e-2)])
-@pytest.mark.parametrize("shape", [(6, 8, 5, 5), (7, 70, 3, 3), (9, 64), (40, 64, 8, 8)])
+@pytest.mark.parametrize("shape", [(6, 8, 5, 5), (7, 70, 3, 3), (9, 64), (40, 64, 8, 8), (6, 8, 5)])
 @pytest.mark.parametrize("rectify", [False, True])
 @pytest.mark.parametrize("add", [False, True])
 def test_normalisation(
@@ -89,3 +89,10 @@ def test_a_layer_that_sees_only_padding_moves_no_statistic() -> None:
     assert result.isfinite().all()
     assert F.mse_loss(norm.running_mean, torch.zeros(2, device=DEVICE)) == 0
     assert F.mse_loss(norm.running_var, torch.ones(2, device=DEVICE)) == 0
+
+
+def test_a_layer_in_evaluation_mode_still_passes_gradients() -> None:
+    norm = BatchNorm(2).to(DEVICE).eval()
+    norm.fused = True
+    x = torch.randn(3, 2, 2, 2, device=DEVICE, requires_grad=True)
+    assert torch.autograd.grad(norm(x).square().sum(), x)[0].abs().sum() > 0

@@ -86,6 +86,11 @@ class ImageStore:
         self.index_device = device if fits else torch.device("cpu")
         self.images, self.labels = images.to(self.index_device), labels.to(self.index_device)
 
+    @property
+    def pixels(self) -> int:
+        height, width = self.images.shape[2:]
+        return height * width
+
     def take(self, index: Tensor) -> tuple[Tensor, Tensor]:
         images, labels = self.images[index], self.labels[index]
         if self.index_device == self.device:

@@ -87,7 +87,7 @@ def _finish_forward(
     C: tl.constexpr,
     W: tl.constexpr,
 ):
-    """mean, 1/sqrt(var + eps), and y = factor x + offset; the running statistics move."""
+    """y = factor x + offset, mean, 1/sqrt(var + eps): four rows; the running statistics move."""
     column = tl.program_id(0) * W + tl.arange(0, W)
     inside = column < C
     count = _count(weights, samples, pixels)
@@ -101,10 +101,10 @@ def _finish_forward(
     inverse = tl.rsqrt(variance + eps)
     factor = tl.load(scale + column, mask=inside, other=0.0) * inverse
     offset = tl.load(bias + column, mask=inside, other=0.0) - mean * factor
-    tl.store(statistics + column, mean, mask=inside)
-    tl.store(statistics + C + column, inverse, mask=inside)
-    tl.store(statistics + 2 * C + column, factor, mask=inside)
-    tl.store(statistics + 3 * C + column, offset, mask=inside)
+    tl.store(statistics + 2 * C + column, mean, mask=inside)
+    tl.store(statistics + 3 * C + column, inverse, mask=inside)
+    tl.store(statistics + column, factor, mask=inside)
+    tl.store(statistics + C + column, offset, mask=inside)
     step = tl.where(count > 1, momentum, 0.0)
     unbiased = variance * count / tl.maximum(count - 1, 1.0)
     tl.store(running_mean + column, centre + step * away, mask=inside)
@@ -129,7 +129,7 @@ def _apply(
     mask = place < elements
     column = (place % C).to(tl.int32)
     value = tl.load(x + place, mask=mask, other=0.0).to(tl.float32)
-    value = value * tl.load(statistics + 2 * C + column) + tl.load(statistics + 3 * C + column)
+    value = value * tl.load(statistics + column) + tl.load(statistics + C + column)
     if ADD:
         value += tl.load(residual + place, mask=mask, other=0.0).to(tl.float32)
     if RECTIFY:
@@ -169,10 +169,10 @@ def _gradient_sums(
     """Column sums of g and g xhat over this program's rows."""
     column = tl.program_id(1) * W + tl.arange(0, W)
     inside = column < C
-    mean = tl.load(statistics + column, mask=inside, other=0.0)[None, :]
-    inverse = tl.load(statistics + C + column, mask=inside, other=0.0)[None, :]
-    factor = tl.load(statistics + 2 * C + column, mask=inside, other=0.0)[None, :]
-    offset = tl.load(statistics + 3 * C + column, mask=inside, other=0.0)[None, :]
+    mean = tl.load(statistics + 2 * C + column, mask=inside, other=0.0)[None, :]
+    inverse = tl.load(statistics + 3 * C + column, mask=inside, other=0.0)[None, :]
+    factor = tl.load(statistics + column, mask=inside, other=0.0)[None, :]
+    offset = tl.load(statistics + C + column, mask=inside, other=0.0)[None, :]
     first = tl.zeros([R, W], tl.float32)
     second = tl.zeros([R, W], tl.float32)
     for block in range(tl.program_id(0), tl.cdiv(rows, R), tl.num_programs(0)):
@@ -226,14 +226,14 @@ def _apply_backward(
     mask = place < elements
     column = (place % C).to(tl.int32)
     weight = tl.load(weights + place // C // pixels, mask=mask, other=0.0)
-    factor = tl.load(statistics + 2 * C + column)
-    offset = tl.load(statistics + 3 * C + column)
+    factor = tl.load(statistics + column)
+    offset = tl.load(statistics + C + column)
     value = tl.load(x + place, mask=mask, other=0.0).to(tl.float32)
     given = tl.load(gradient + place, mask=mask, other=0.0).to(tl.float32)
     given = _rectified(given, value, y, place, mask, factor, offset, ADD, RECTIFY)
     if ADD:
         tl.store(to_residual + place, given.to(to_residual.dtype.element_ty), mask=mask)
-    away = (value - tl.load(statistics + column)) * tl.load(statistics + C + column)
+    away = (value - tl.load(statistics + 2 * C + column)) * tl.load(statistics + 3 * C + column)
     common = tl.load(means + column) + away * tl.load(means + C + column)
     tl.store(to_x + place, (factor * (given - weight * common)).to(to_x.dtype.element_ty), mask=mask)
 
@@ -312,12 +312,12 @@ normalise_in_training = FusedNorm.apply
 def normalise(x, residual, scale, bias, mean, variance, eps: float, rectify: bool) -> Tensor:
     """The same with given statistics; no gradient."""
     factor = scale * torch.rsqrt(variance + eps)
-    statistics = torch.stack([mean, variance, factor, bias - mean * factor])
+    statistics = torch.stack([factor, bias - mean * factor])
     return _applied(_rows_last(x), residual, statistics, rectify)
 
 
 def _applied(x: Tensor, residual: Tensor | None, statistics: Tensor, rectify: bool) -> Tensor:
-    """relu(factor x + offset + residual), factor and offset the last two rows of `statistics`."""
+    """relu(factor x + offset + residual), factor and offset the first two rows of `statistics`."""
     y, add = torch.empty_like(x), residual is not None
     beside = _rows_last(residual) if add else x
     _elementwise(_apply, x, beside, statistics, y, ADD=add, RECTIFY=rectify)

@@ -17,19 +17,10 @@ from anchorfl.report.console import say
 from anchorfl.report.lambda_tables import markdown
 from anchorfl.report.page import COLOURS, curve, fill_page
 from anchorfl.report.tables import plain_table
+from anchorfl.runfolder import INCIDENTAL
 
 SAME = ("data.name", "partition.kind", "partition.alpha", "partition.clients")
 REPEATED = ("seed", "partition.seed")
-INCIDENTAL = (
-    "out",
-    "track",
-    "device",
-    "data.root",
-    "train.precision",
-    "train.graphs",
-    "train.evaluate_every",
-    "partition.file",
-)
 
 
 @dataclass(frozen=True)

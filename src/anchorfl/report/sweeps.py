@@ -50,13 +50,17 @@ def outcome(done: Ended) -> str:
     if done.error is not None:
         return f"failed: {done.error}"
     told = ", ".join(f"{name} {100 * value:.1f} %" for name, value in done.accuracy.items())
-    return f"{told}, {'finished earlier' if done.skipped else f'{done.seconds:.0f} s'}"
+    when = "ended earlier" if done.skipped else f"{done.seconds:.0f} s"
+    return f"{told}, {'stopped by the guard, ' if done.stopped else ''}{when}"
 
 
 def show_tables(console: Console, plan: Plan, ended: Sequence[Ended]) -> None:
     """One table for each data set and draw: accuracies on different data are not averaged."""
     tables: dict[tuple[str, ...], list[Run]] = {}
     for done in ended:
+        if done.stopped:
+            say(console, f"{done.trial.name} was stopped by the guard: it is in no table")
+            continue
         run = read_run(plan.folder / done.trial.name)
         tables.setdefault(tuple(str(run.settings.get(key)) for key in SAME), []).append(run)
     for runs in tables.values():
