@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from anchorfl.balance import ClientFacts, Losses
 from anchorfl.batch import Batch
 from anchorfl.data.dataset import ImageStore
 from anchorfl.devices import Stopwatch, images_at_once, send, synchronise
 from anchorfl.events import ClientRound
+from anchorfl.fusion.joint_ridge import side_by_side
 from anchorfl.lanes import Lane
 from anchorfl.randomness import generator, seeded
 from anchorfl.schedules import SCHEDULES, Moment
@@ -146,9 +148,23 @@ class Client:
             buffers = self.trainer.recomputed_statistics(self.state, images)
         network = {**section(self.state, "weights"), **buffers}
         frozen = {name: value.detach() for name, value in network.items()}
-        needed = {need for fusion in self.config.fusion.values() for need in fusion.needs}
-        means = self._class_means(frozen) if "class_means" in needed else None
+        means = self._class_means(frozen) if "class_means" in self.config.needs else None
         return Upload(self.number, self.class_counts, frozen, means)
+
+    @torch.no_grad()
+    def describe(self, encoders: Sequence[Tensors]) -> Tensor:
+        """The second exchange: X'[X Y] of its own samples under the given encoders, side by side."""
+        self.trainer.network.eval()
+        told = (self.class_counts >= self.config.upload.min_count).to(self.trainer.device)
+        total: Tensor | None = None
+        for images, labels in self._own_batches():
+            inputs = images.float() / 255
+            features = torch.stack([self.trainer.encode(weights, inputs) for weights in encoders])
+            rows = side_by_side(features) * told[labels][:, None]
+            wanted = torch.cat([rows, one_hot(labels, len(told)).to(rows.dtype)], dim=1)
+            total = rows.T @ wanted if total is None else total + rows.T @ wanted
+        assert total is not None  # a client without samples is not asked
+        return total
 
     def _class_means(self, weights: Tensors) -> Tensor:
         """Mean normalised feature of each class, 0 for a class under `upload.min_count` samples."""

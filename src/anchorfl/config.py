@@ -144,6 +144,11 @@ class Config:
     def seed(self) -> int:
         return self.general.seed
 
+    @property
+    def needs(self) -> set[str]:
+        """What the fusions want in an upload beside weights and class counts."""
+        return {need for fusion in self.fusion.values() for need in fusion.needs}
+
     def to_dict(self) -> dict[str, Any]:
         """The nested mapping that config.yaml holds and `resolve` takes back."""
         sections = {name: asdict(getattr(self, name)) for name in SECTIONS}

@@ -112,6 +112,14 @@ def run_config(config: Config, listeners: tuple[Listener, ...] = ()) -> Result:
     return load_run(folder.path)
 
 
+def exchange_bytes(outcome: Outcome | None) -> list[int] | None:
+    """What the second exchange sends each client that uploaded: the others' encoders."""
+    if outcome is None:
+        return None
+    sizes = [sum(value.nbytes for value in upload.weights.values()) for upload in outcome.uploads]
+    return [sum(sizes) - own for own in sizes]
+
+
 def environment(device: torch.device) -> dict[str, str]:
     """What a run was made with."""
     return {
@@ -169,6 +177,7 @@ class Ledger:
             "samples_per_second": trained / train_seconds if trained else None,
             "task_bytes": len(self.federation.task.to_bytes()),
             "upload_bytes": [sizes.get(number) for number in range(len(partition.clients))],
+            "exchange_bytes": exchange_bytes(outcome) if "joint_moments" in config.needs else None,
             "partition_hash": partition.hash,
             "label_table": table.tolist(),
             "images": asdict(dataset.facts),

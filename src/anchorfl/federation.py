@@ -155,6 +155,12 @@ class Federation:
     ) -> Outcome:
         started = time.perf_counter()
         uploads = [client.upload() for client in clients]
+        if "joint_moments" in self.config.needs:
+            encoders = [upload.weights for upload in uploads]
+            uploads = [
+                replace(upload, joint_moments=client.describe(encoders))
+                for client, upload in zip(clients, uploads, strict=True)
+            ]
         synchronise(self.device)
         seconds = time.perf_counter() - started
         fusions = self.config.fusion
@@ -201,7 +207,7 @@ class Federation:
             if size == 0:
                 message = f"client {number} holds no sample: it is skipped and has weight 0"
                 self.emit(Warned("empty-client", message, client=number))
-        if any("class_means" in fusion.needs for fusion in self.config.fusion.values()):
+        if "class_means" in self.config.needs:
             labels, facts = self.dataset.train.labels, self.dataset.facts
             largest = self.partition.label_table(labels, facts.classes).max(axis=0)
             untold = (largest < self.config.upload.min_count).sum()

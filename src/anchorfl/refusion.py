@@ -94,5 +94,7 @@ def lacking(fusion: Fusion, uploads: list[Upload]) -> str | None:
 
 def moved(upload: Upload, device: torch.device) -> Upload:
     weights = {name: value.to(device) for name, value in upload.weights.items()}
-    means = None if upload.class_means is None else upload.class_means.to(device)
-    return replace(upload, weights=weights, class_means=means)
+    means, moments = (
+        None if told is None else told.to(device) for told in (upload.class_means, upload.joint_moments)
+    )
+    return replace(upload, weights=weights, class_means=means, joint_moments=moments)

@@ -15,13 +15,15 @@ class Upload:
     """`weights` is the network's whole state: parameters, prototypes among them, and buffers.
 
     `class_means` (C x d) are means of normalised features, a row of zeros for a class that the client
-    does not hold or holds too few samples of to tell; None where no fusion asked for them.
+    does not hold or holds too few samples of to tell. `joint_moments` are what the second exchange
+    brings: X'[X Y] of the client's samples under everybody's encoders. None where no fusion asks.
     """
 
     client: int
     class_counts: Tensor
     weights: Tensors
     class_means: Tensor | None = None
+    joint_moments: Tensor | None = None
 
     @property
     def samples(self) -> int:
@@ -33,8 +35,8 @@ class Upload:
 
     def to_bytes(self) -> bytes:
         tensors = {"class_counts": self.class_counts, **prefixed("weights", self.weights)}
-        if self.class_means is not None:
-            tensors["class_means"] = self.class_means
+        optional = {"class_means": self.class_means, "joint_moments": self.joint_moments}
+        tensors |= {name: value for name, value in optional.items() if value is not None}
         return pack("upload", {"client": self.client}, tensors)
 
     @staticmethod
@@ -44,4 +46,5 @@ class Upload:
         client = content.get("client")
         if not isinstance(client, int) or "class_counts" not in tensors or "prototypes" not in weights:
             raise UserError("this upload names no client, or holds no class counts or no prototypes")
-        return Upload(client, tensors["class_counts"], weights, tensors.get("class_means"))
+        told = (tensors.get(name) for name in ("class_means", "joint_moments"))
+        return Upload(client, tensors["class_counts"], weights, *told)

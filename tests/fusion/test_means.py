@@ -22,6 +22,7 @@ def make_uploads() -> list[Upload]:
             class_means=torch.randn(
                 CLASSES, DIMENSION, generator=torch.Generator().manual_seed(client)
             ),
+            joint_moments=joint_moments(client),
             weights={
                 "prototypes": torch.randn(CLASSES, DIMENSION, generator=draw),
                 "encoder.weight": torch.full((2,), float(client)),
@@ -30,6 +31,13 @@ def make_uploads() -> list[Upload]:
         )
         for client, size in enumerate(SIZES)
     ]
+
+
+def joint_moments(client: int) -> torch.Tensor:
+    """X'[X Y] of three samples under three encoders."""
+    draw = torch.Generator().manual_seed(20 + client)
+    rows = torch.randn(3, 3 * DIMENSION + 1, generator=draw)
+    return rows.T @ torch.cat([rows, torch.eye(CLASSES)[:3]], dim=1)
 
 
 def make_features() -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from anchorfl.fusion.base import FUSIONS, Fusion, Head, ServerView
 from anchorfl.fusion.class_mean import ClassMean, ClassWeighted
+from anchorfl.fusion.joint_ridge import JointRidge
 from anchorfl.fusion.means import FeatureMean, NoiseWeighted, ParameterMean, SoftmaxMean
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "FeatureMean",
     "Fusion",
     "Head",
+    "JointRidge",
     "NoiseWeighted",
     "ParameterMean",
     "ServerView",

@@ -39,7 +39,8 @@ class ServerView:
 class Fusion(ABC):
     """The fields of a subclass are its options, `fusion.NAME.FIELD` on the command line.
 
-    `needs` names what it wants in an upload beside weights and class counts: `class_means`.
+    `needs` names what it wants in an upload beside weights and class counts: `class_means`, or
+    `joint_moments`, which take a second exchange.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
