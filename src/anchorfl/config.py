@@ -188,14 +188,19 @@ def parse_words(words: list[str]) -> dict[str, object]:
     return settings
 
 
+def read_yaml(path: Path, kind: str) -> Any:
+    """What a file of a user's holds; `kind` says in an error what it was meant to be."""
+    try:
+        return yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise UserError(f"{kind} {path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError):
+        raise UserError(f"{kind} {path}: is not YAML") from None
+
+
 def read_preset(path: Path) -> dict[str, object]:
     """A preset, or the config.yaml of a run: nested keys, `method` among them."""
-    try:
-        content = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise UserError(f"preset {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError):
-        raise UserError(f"preset {path}: is not YAML") from None
+    content = read_yaml(path, "preset")
     if not isinstance(content, dict) or not isinstance(content.get("method"), str):
         raise UserError(f"preset {path}: must be a mapping whose 'method' names one")
     return flatten(content)

@@ -110,8 +110,8 @@ class GraphLane(Lane):
         graph = torch.cuda.CUDAGraph()
         recording = Recording(graph, batch.padded(size), lr.clone(), anneal.clone())
         recorded = (recording.batch, recording.lr, recording.anneal)
-        before, sums = {name: value.detach().clone() for name, value in self.state.items()}, self.sums
-        sums = None if sums is None else sums.clone()
+        before = {name: value.detach().clone() for name, value in self.state.items()}
+        sums = 0.0 if self.sums is None else self.sums.clone()
         draws = Draws(self.trainer.device)
         super().step(*recorded)
         if draws.were_made():
@@ -128,8 +128,8 @@ class GraphLane(Lane):
                 self._break_off(graph)
         draws.take_back()
         copy(before, self.state)
-        if self.sums is not None:
-            self.sums.copy_(torch.zeros_like(self.sums) if sums is None else sums)
+        assert self.sums is not None  # the rehearsal made them
+        self.sums.zero_().add_(sums)
 
     def _break_off(self, graph: torch.cuda.CUDAGraph) -> None:
         """End a recording that failed: torch's generator and allocator still wait for its end."""

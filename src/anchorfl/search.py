@@ -50,23 +50,25 @@ def distributions(vary: Mapping[str, Any]) -> dict[str, Any]:
 
 def run_search(plan: Plan, on_end: Callable[[Ended], None]) -> list[Ended]:
     """Trials in the order of their validation accuracy under the primary fusion, best first."""
-    wanted = plan.search or {}
+    assert plan.search is not None
+    wanted = plan.search
     vary = wanted.get("vary")
     if set(wanted) - {"trials", "vary"} or not isinstance(vary, dict) or not vary:
         raise UserError("search: say what to vary (a mapping), and optionally how many trials")
     for key in FIXED & vary.keys():
         raise UserError(f"search.vary.{key}: cannot vary, because trials are compared by it")
-    if not Trial("", plan.settings).config(plan.folder).data.validation:
+    common = Trial("", plan.settings).config(plan.folder)
+    if not common.data.validation:
         raise UserError("data.validation=0: a search chooses on held-out data, such as 0.2 of it")
-    count = wanted.get("trials", 20)
+    count = wanted["trials"]
     if not isinstance(count, int) or count < 1:
         raise UserError(f"search.trials={count}: must be a whole number, 1 or more")
     library, spaces = optuna(), distributions(vary)
-    primary = next(iter(Trial("", plan.settings).config(plan.folder).fusion))
+    primary = next(iter(common.fusion))
     names = [f"trial{number:03d}" for number in range(count)]
     ended = [done for name in names if (done := finished(plan, name, list(spaces))) is not None]
-    seed = int(str(plan.settings.get("seed", 0))) + len(ended)
-    study = library.create_study(direction="maximize", sampler=library.samplers.TPESampler(seed=seed))
+    sampler = library.samplers.TPESampler(seed=common.seed + len(ended))
+    study = library.create_study(direction="maximize", sampler=sampler)
     for done in ended:
         params, value = {key: done.trial.settings[key] for key in spaces}, validated(done, primary)
         try:

@@ -26,9 +26,7 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from anchorfl.config import Config, flatten, resolve
+from anchorfl.config import Config, flatten, read_yaml, resolve
 from anchorfl.errors import UserError
 from anchorfl.methods import METHODS
 from anchorfl.registry import suggestion
@@ -36,6 +34,7 @@ from anchorfl.runfolder import INCIDENTAL, new_folder
 
 KEYS = ("settings", "list", "grid", "search", "at_once", "out", "baseline")
 RUNS_ON_A_GPU = 2
+TRIALS = 20
 
 
 @dataclass(frozen=True)
@@ -102,12 +101,7 @@ def short_name(settings: Mapping[str, object], varied: Sequence[str]) -> str:
 
 
 def read_plan(path: Path, at_once: int | None = None) -> Plan:
-    try:
-        content = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise UserError(f"sweep {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError):
-        raise UserError(f"sweep {path}: is not YAML") from None
+    content = read_yaml(path, "sweep")
     if not isinstance(content, dict):
         raise UserError(f"sweep {path}: must be a mapping with {', '.join(KEYS)}")
     for key in content:
@@ -127,7 +121,7 @@ def read_plan(path: Path, at_once: int | None = None) -> Plan:
     wanted = at_once or content.get("at_once", default_at_once(settings))
     if not isinstance(wanted, int) or wanted < 1:
         raise UserError(f"sweep {path}: at_once={wanted} must be a whole number, 1 or more")
-    search = as_mapping(content, "search", path) if "search" in content else None
+    search = {"trials": TRIALS, **as_mapping(content, "search", path)} if "search" in content else None
     if search is not None and ("grid" in content or "list" in content):
         raise UserError(f"sweep {path}: has a search and a grid or a list; make them two files")
     if "out" in settings:

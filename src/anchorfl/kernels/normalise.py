@@ -22,7 +22,7 @@ FINISH_COLUMNS = 16
 
 @triton.jit
 def _moments(
-    x, weights, running_mean, partial, rows, pixels, C: tl.constexpr, R: tl.constexpr, W: tl.constexpr
+    x, weights, running_mean, pixels, partial, rows, C: tl.constexpr, R: tl.constexpr, W: tl.constexpr
 ):
     """Column sums of w d and w d^2 over this program's rows, d = x - running mean.
 
@@ -118,7 +118,6 @@ def _apply(
     statistics,
     y,
     elements,
-    pixels,
     C: tl.constexpr,
     ADD: tl.constexpr,
     RECTIFY: tl.constexpr,
@@ -159,7 +158,6 @@ def _gradient_sums(
     statistics,
     partial,
     rows,
-    pixels,
     C: tl.constexpr,
     ADD: tl.constexpr,
     RECTIFY: tl.constexpr,
@@ -214,8 +212,8 @@ def _apply_backward(
     means,
     to_x,
     to_residual,
-    elements,
     pixels,
+    elements,
     C: tl.constexpr,
     ADD: tl.constexpr,
     RECTIFY: tl.constexpr,
@@ -255,7 +253,7 @@ def _partial_sums(kernel, x: Tensor, *arguments, **switches) -> Tensor:
     programs = max(1, min(triton.cdiv(rows, TILE_ROWS), PROGRAMS // groups))
     partial = torch.empty(programs, 2, channels, device=x.device)
     tile = {"R": TILE_ROWS, "W": TILE_COLUMNS, "num_warps": 8}
-    kernel[programs, groups](x, *arguments, partial, rows, pixels, C=channels, **tile, **switches)
+    kernel[programs, groups](x, *arguments, partial, rows, C=channels, **tile, **switches)
     return partial
 
 
@@ -268,9 +266,9 @@ def _finish(kernel, partial: Tensor, x: Tensor, *arguments) -> None:
 
 
 def _elementwise(kernel, x: Tensor, *arguments, **switches) -> None:
-    _, channels, pixels = _sizes(x)
-    grid, sizes = (triton.cdiv(x.numel(), ELEMENTS),), (x.numel(), pixels)
-    kernel[grid](x, *arguments, *sizes, C=channels, BLOCK=ELEMENTS, **switches)
+    """Run a kernel over all of x, a block of elements a program."""
+    grid, channels = (triton.cdiv(x.numel(), ELEMENTS),), x.shape[1]
+    kernel[grid](x, *arguments, x.numel(), C=channels, BLOCK=ELEMENTS, **switches)
 
 
 class FusedNorm(torch.autograd.Function):
@@ -281,7 +279,7 @@ class FusedNorm(torch.autograd.Function):
         ctx, x, residual, scale, bias, running_mean, running_var, weights, momentum, eps, rectify
     ):
         x = _rows_last(x)
-        partial = _partial_sums(_moments, x, weights, running_mean)
+        partial = _partial_sums(_moments, x, weights, running_mean, _sizes(x)[2])
         statistics = torch.empty(4, x.shape[1], device=x.device)
         layer = (scale, bias, running_mean, running_var, statistics, momentum, eps)
         _finish(_finish_forward, partial, x, weights, *layer)
@@ -301,7 +299,7 @@ class FusedNorm(torch.autograd.Function):
         to_x = torch.empty_like(x)
         to_residual = torch.empty_like(x) if ctx.add else to_x
         given = (y, gradient, weights, statistics, means)
-        _elementwise(_apply_backward, x, *given, to_x, to_residual, **switches)
+        _elementwise(_apply_backward, x, *given, to_x, to_residual, _sizes(x)[2], **switches)
         to_bias, to_scale = sums.unbind()
         return to_x, to_residual if ctx.add else None, to_scale, to_bias, *[None] * 6
 

@@ -19,7 +19,7 @@ SHOWN = 10
 
 
 def sweep_and_report(console: Console, plan: Plan) -> None:
-    total = plan.search.get("trials", 20) if plan.search else len(plan.trials())
+    total = len(plan.trials()) if plan.search is None else plan.search["trials"]
     say(console, f"{total} runs, {plan.at_once} at once -> {plan.folder}")
     started, count = time.perf_counter(), 0
 
