@@ -63,8 +63,8 @@ class Client:
             for momentum in section(self.state, "momentum").values():
                 momentum.zero_()
         anneal = 1.0
-        largest = -(-len(self.own) // self.batches)
-        with self.trainer.lanes.open(self.number, self.state, largest) as lane:
+        samples, largest = len(self.own), -(-len(self.own) // self.batches)
+        with self.trainer.lanes.open(self.number, self.state, samples, largest) as lane:
             watch = Stopwatch(device)
             for local_epoch in range(options.local_epochs):
                 epoch = number * options.local_epochs + local_epoch

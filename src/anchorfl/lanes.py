@@ -3,7 +3,8 @@
 A step is some hundreds of kernels. Recorded once for a batch size, it is replayed by one call; what
 it works on, a client's state included, is then copied to the places that were recorded. Batches are
 padded to few sizes. Small ones leave a GPU idle: as many clients are under way at once as fill one
-full batch. A client that has no batch left is not replayed, so nothing of it moves.
+full batch, and never fewer than two, so that one works in the other's gaps between kernels. A client
+that has no batch left is not replayed, so nothing of it moves.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from anchorfl.tensors import Tensors
 if TYPE_CHECKING:
     from anchorfl.training import Trainer
 
-MOST_LANES = 8
+FEWEST_LANES, MOST_LANES = 2, 8
 
 
 def padded_size(samples: int, batch_size: int) -> int:
@@ -181,19 +182,23 @@ class Lanes:
         self.trainer, self.record = trainer, record
         self.trouble: str | None = None
         self.lanes: list[GraphLane] = []
+        self.places: dict[int, int] = {}
+        self.loads = [0] * MOST_LANES
 
     def close(self) -> None:
         """Give the recordings' memory back."""
         self.lanes.clear()
 
     @contextmanager
-    def open(self, number: int, client: Tensors, batch: int) -> Iterator[Lane]:
-        """The lane of a client, by its number and its largest batch."""
+    def open(self, number: int, client: Tensors, samples: int, batch: int) -> Iterator[Lane]:
+        """The lane of a client, by its number, its samples and its largest batch."""
         if not self.record:
             yield Lane(self.trainer, client)
             return
-        full = self.trainer.config.train.batch_size
-        place = number % max(1, min(full // padded_size(batch, full), MOST_LANES))
+        if number not in self.places:
+            self.places[number] = self._least_loaded(batch)
+            self.loads[self.places[number]] += samples
+        place = self.places[number]
         while len(self.lanes) <= place:
             self.lanes.append(GraphLane(self.trainer, client))
         lane = self.lanes[place]
@@ -201,3 +206,8 @@ class Lanes:
         with torch.cuda.stream(lane.stream):
             lane.enter(client)
             yield lane
+
+    def _least_loaded(self, batch: int) -> int:
+        full = self.trainer.config.train.batch_size
+        wanted = max(FEWEST_LANES, min(full // padded_size(batch, full), MOST_LANES))
+        return min(range(wanted), key=self.loads.__getitem__)
