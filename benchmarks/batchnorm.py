@@ -16,7 +16,7 @@ from pathlib import Path
 from anchorfl.client import Client
 from anchorfl.config import UploadOptions, parse_words, read_preset, resolve
 from anchorfl.data.dataset import ImageStore
-from anchorfl.evaluation import evaluate
+from anchorfl.evaluation import evaluate, fuse
 from anchorfl.federation import Federation
 from anchorfl.training import Trainer
 
@@ -40,7 +40,8 @@ def main(preset: str, *words: str) -> None:
             for client in clients:
                 client.config = replace(config, upload=UploadOptions(batchnorm=kind))
             uploads = [client.upload() for client in clients]
-            accuracy = evaluate(trainer, config.fusion, uploads, test).accuracy()
+            fused = {name: fuse(trainer, fusion, uploads) for name, fusion in config.fusion.items()}
+            accuracy = evaluate(trainer, fused, uploads, test).accuracy()
             row = {"seed": config.seed, "round": number, "batchnorm": kind, **accuracy}
             print(json.dumps(row), flush=True)
 

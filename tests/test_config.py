@@ -17,7 +17,7 @@ def test_defaults_are_the_published_ones() -> None:
     assert (train.lr, train.momentum, train.batch_size, train.clip_norm) == (0.05, 0.9, 512, 1.0)
     assert not train.reset_optimizer
     assert config.model.name == "resnet18"
-    assert list(config.fusion) == ["feature-mean", "class-mean"]
+    assert list(config.fusion) == ["sketch-guided", "class-mean", "feature-mean"]
     assert config.align == NoAlignment()
     assert resolve("v7", {}).align == Fixed(lambda_=5.0)
 
@@ -95,7 +95,7 @@ def test_nested_settings_are_flattened() -> None:
         ({"data.name": "cifar11"}, "data set 'cifar11' is unknown; did you mean cifar10"),
         ({"fusion": "feature-men"}, "fusion 'feature-men' is unknown; did you mean feature-mean"),
         ({"fusion": ","}, "name at least one"),
-        ({"fusion.softmax-mean.temperature": "2"}, "not among fusion=feature-mean"),
+        ({"fusion.softmax-mean.temperature": "2"}, "not among fusion=sketch-guided"),
         ({"fusion.feature-mean.q": "2"}, r"fusion\.feature-mean\.q=2: unknown key"),
     ],
 )

@@ -5,7 +5,7 @@ from sklearn.metrics import balanced_accuracy_score, confusion_matrix, f1_score
 from anchorfl.client import Client
 from anchorfl.config import resolve
 from anchorfl.data.dataset import ImageStore
-from anchorfl.evaluation import balanced_accuracy, evaluate, macro_f1
+from anchorfl.evaluation import balanced_accuracy, evaluate, fuse, macro_f1
 from anchorfl.predictor import build_predictor
 from tests.conftest import CPU, FACTS, make_trainer, tiny_split
 
@@ -36,7 +36,8 @@ def test_one_pass_runs_each_encoder_once_and_agrees_with_the_predictors(
     monkeypatch.setattr(
         trainer, "encode", lambda weights, images: calls.append(len(images)) or encode(weights, images)
     )
-    evaluation = evaluate(trainer, trainer.config.fusion, uploads, ImageStore(test, CPU))
+    fused = {name: fuse(trainer, fusion, uploads) for name, fusion in trainer.config.fusion.items()}
+    evaluation = evaluate(trainer, fused, uploads, ImageStore(test, CPU))
     assert sorted(calls) == [1, 1, 40, 40, 40]
     images = torch.from_numpy(test.images).float() / 255
     for name in NAMES.split(","):

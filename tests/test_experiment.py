@@ -65,7 +65,7 @@ def test_a_loaded_run_predicts_what_the_run_reported(tmp_path: Path) -> None:
     test = Federation.prepare(result.config).dataset.test
     predicted = result.predictor(torch.from_numpy(test.images).float() / 255).argmax(dim=1)
     correct = float((predicted.numpy() == test.labels).mean())
-    assert correct == pytest.approx(result.accuracy["feature-mean"])
+    assert correct == pytest.approx(result.accuracy["sketch-guided"])
     assert result.predictor.class_names[3] == "3"
 
 
@@ -102,7 +102,7 @@ def test_validation_accuracy_is_measured_on_the_samples_held_out(tmp_path: Path)
     images = torch.from_numpy(train.images[held_out]).float() / 255
     predicted = result.predictor(images).argmax(dim=1).numpy()
     correct = float((predicted == train.labels[held_out]).mean())
-    assert result.summary["validation_accuracy"]["feature-mean"] == pytest.approx(correct)
+    assert result.summary["validation_accuracy"]["sketch-guided"] == pytest.approx(correct)
 
 
 def test_a_partition_file_decides_the_number_of_clients_and_what_is_held_out(tmp_path: Path) -> None:

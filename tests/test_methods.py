@@ -61,7 +61,7 @@ def test_every_method_runs_and_reports_finite_lambdas(method: str, tmp_path: Pat
         ]
         assert sum(shares) == pytest.approx(1, abs=1e-3)
         assert record["prototype_norm_seen"] > 0
-    assert set(result.accuracy) == {"feature-mean", "class-mean"}
+    assert set(result.accuracy) == {"sketch-guided", "class-mean", "feature-mean"}
 
 
 @pytest.mark.parametrize(("method", "wanted"), [("v11-linear", LINEAR), ("v11-cosine", COSINE)])

@@ -26,7 +26,7 @@ def test_fusing_again_gives_the_runs_own_figures_and_those_of_all_others(finishe
     again = fuse_again(finished.folder, {"device": "cpu"}, every=True)
     found = again.evaluation.accuracy()
     assert set(found) | set(again.missing) == set(FUSIONS.names())
-    assert set(again.missing) == {"joint-ridge"}
+    assert set(again.missing) == {"joint-ridge", "joint-sketch-ridge", "zscore"}
     for name, accuracy in finished.accuracy.items():
         assert found[name] == pytest.approx(accuracy)
 
@@ -41,23 +41,24 @@ def test_the_command_prints_the_table_and_says_what_it_could_not_try(tmp_path: P
     assert command("run", "v4", *words, cwd=tmp_path).returncode == 0
     done = command("fuse", "run", "--all", "device=cpu", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "owner of the true class" in done.stdout
+    assert "owner (an oracle)" in done.stdout
     assert "class-mean: not tried, these uploads hold no class means" in done.stdout
     refused = command("fuse", "run", "fusion=class-mean", cwd=tmp_path)
     assert refused.returncode == 2
     assert "these uploads hold no class means" in refused.stderr
 
 
-def test_weights_of_another_model_are_refused(finished: Result) -> None:
-    with pytest.raises(UserError, match="do not fit the model"):
-        fuse_again(finished.folder, {"model.name": "resnet18", "device": "cpu"}, every=False)
+@pytest.mark.parametrize("word", [{"model.name": "resnet18"}, {"seed": 5}, {"upload.min_count": 1}])
+def test_what_clients_have_done_cannot_be_changed(finished: Result, word: dict[str, object]) -> None:
+    with pytest.raises(UserError, match="fuse takes fusion"):
+        fuse_again(finished.folder, {**word, "device": "cpu"}, every=False)
 
 
 def test_errors_are_split_by_whose_class_was_named() -> None:
     """Client 0 owns classes 0 and 1, client 7 owns class 2; the owners are right but for one image."""
     labels = torch.tensor([0, 0, 1, 1, 2, 2])
     local = {0: torch.tensor([0, 0, 1, 0, 0, 1]), 7: torch.tensor([2, 2, 2, 2, 2, 2])}
-    fused = {"some": torch.tensor([1, 2, 1, 0, 2, 0])}
-    found = Refused(Evaluation(labels, 3, fused, local), torch.tensor([0, 0, 7]), {})
+    scores = {"some": torch.eye(3)[torch.tensor([1, 2, 1, 0, 2, 0])]}
+    found = Refused(Evaluation(labels, scores, local), torch.tensor([0, 0, 7]), {}, {})
     assert found.oracle() == pytest.approx(5 / 6)
     assert found.gaps("some") == (pytest.approx(1 / 6), pytest.approx(2 / 6))

@@ -24,7 +24,7 @@ class NearestHead(Head):
         self.register_buffer("prototypes", prototypes)
         self.power = power
 
-    def forward(self, features):
+    def forward(self, features, images):
         return self.power * torch.einsum("knd,kcd->knc", features, self.prototypes).amax(dim=0)
 
 

@@ -7,7 +7,9 @@ import math
 import torch
 from torch import Tensor
 
+from anchorfl.config import Config
 from anchorfl.errors import UserError
+from anchorfl.methods import METHODS
 from anchorfl.randomness import generator
 
 
@@ -44,3 +46,11 @@ def helmert(classes: int) -> Tensor:
     row = torch.arange(classes, dtype=torch.float64)[:, None]
     values = (row < column).double() - column * (row == column)
     return values / (column * (column + 1)).sqrt()
+
+
+def shared_anchors(config: Config, prototypes: Tensor) -> Tensor | None:
+    """The anchors that the seed fixes for prototypes of this shape, where the method has any."""
+    if METHODS.get(config.method).anchors != "etf":
+        return None
+    classes, dimension = prototypes.shape
+    return simplex_etf(classes, dimension, config.seed)

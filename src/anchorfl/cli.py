@@ -13,6 +13,7 @@ import typer
 
 from anchorfl import __version__
 from anchorfl.cli_data import Settings, data_app
+from anchorfl.cli_predictor import distill, evaluate, export, fuse, predict
 from anchorfl.config import (
     DEFAULT_FUSION,
     SECTIONS,
@@ -52,6 +53,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 app.add_typer(data_app, name="data")
+for command in (fuse, predict, evaluate, export, distill):
+    app.command()(command)
 
 
 @contextmanager
@@ -288,26 +291,6 @@ def sweep(
 
     with stoppable():
         sweep_and_report(make_console(), read_plan(file, at_once))
-
-
-@app.command()
-def fuse(
-    run: Annotated[Path, typer.Argument(metavar="RUN", show_default=False)],
-    settings: Settings = None,
-    every: Annotated[bool, typer.Option("--all", help="Try every fusion.")] = False,
-) -> None:
-    """Fuse a finished run's uploads again, by its own fusions or others; nothing is trained.
-
-    \b
-    Examples:
-      anchorfl fuse runs/RUN --all
-      anchorfl fuse runs/RUN fusion=class-mean fusion.class-mean.q=1
-    """
-    from anchorfl.refusion import fuse_again
-    from anchorfl.report.console import make_console
-    from anchorfl.report.fusions import show_fusions
-
-    show_fusions(make_console(), fuse_again(run, parse_words(settings or []), every))
 
 
 @app.command()

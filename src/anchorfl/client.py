@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 from anchorfl.balance import ClientFacts, Losses
 from anchorfl.batch import Batch
 from anchorfl.data.dataset import ImageStore
 from anchorfl.devices import Stopwatch, images_at_once, send, synchronise
 from anchorfl.events import ClientRound
-from anchorfl.fusion.joint_ridge import side_by_side
 from anchorfl.lanes import Lane
 from anchorfl.randomness import generator, seeded
 from anchorfl.schedules import SCHEDULES, Moment
-from anchorfl.tensors import Tensors, section
+from anchorfl.statements import LASTING, SECOND_STATEMENTS, STATEMENTS, Seen, Statement
+from anchorfl.tensors import Tensors, prefixed, section
 from anchorfl.training import Trainer
 from anchorfl.upload import Upload
 
@@ -51,6 +50,7 @@ class Client:
         self.batches = batch_count(len(own), self.config.train.batch_size)
         facts = ClientFacts(self.class_counts, self.batches)
         self.state: Tensors = trainer.initial_state(facts)
+        self.lasting: Tensors = {}
 
     def train_round(self, number: int, on_batch: Callable[[int], None]) -> ClientRound:
         """`train.local_epochs` epochs."""
@@ -138,7 +138,7 @@ class Client:
 
     @torch.no_grad()
     def upload(self) -> Upload:
-        """What leaves the client; class means only where a fusion asks for them.
+        """What leaves the client, statements only where a fusion asks for them.
 
         The weights are the client's own, not copies: they change with its next round.
         """
@@ -148,33 +148,39 @@ class Client:
             buffers = self.trainer.recomputed_statistics(self.state, images)
         network = {**section(self.state, "weights"), **buffers}
         frozen = {name: value.detach() for name, value in network.items()}
-        means = self._class_means(frozen) if "class_means" in self.config.needs else None
-        return Upload(self.number, self.class_counts, frozen, means)
+        return Upload(self.number, self.class_counts, frozen, self._tell(STATEMENTS, [frozen]))
 
     @torch.no_grad()
-    def describe(self, encoders: Sequence[Tensors]) -> Tensor:
-        """The second exchange: X'[X Y] of its own samples under the given encoders, side by side."""
-        self.trainer.network.eval()
-        told = (self.class_counts >= self.config.upload.min_count).to(self.trainer.device)
-        total: Tensor | None = None
-        for images, labels in self._own_batches():
-            inputs = images.float() / 255
-            features = torch.stack([self.trainer.encode(weights, inputs) for weights in encoders])
-            rows = side_by_side(features) * told[labels][:, None]
-            wanted = torch.cat([rows, one_hot(labels, len(told)).to(rows.dtype)], dim=1)
-            total = rows.T @ wanted if total is None else total + rows.T @ wanted
-        assert total is not None  # a client without samples is not asked
-        return total
+    def describe(self, encoders: Sequence[Tensors]) -> Tensors:
+        """The second exchange: what fusions ask of its own samples under the given encoders."""
+        return self._tell(SECOND_STATEMENTS, encoders)
 
-    def _class_means(self, weights: Tensors) -> Tensor:
-        """Mean normalised feature of each class, 0 for a class under `upload.min_count` samples."""
-        self.trainer.network.eval()
-        counts = self.class_counts.to(self.trainer.device)
-        sums = torch.zeros_like(weights["prototypes"])
+    def _tell(self, statements: Mapping[str, Statement], encoders: Sequence[Tensors]) -> Tensors:
+        """Those statements that the run's fusions need, in one pass over the client's samples."""
+        needed = self.config.needs - {name for name in LASTING if section(self.lasting, name)}
+        wanted = {name: make for name, make in statements.items() if name in needed}
+        if not wanted:
+            return self.lasting
+        trainer, counts = self.trainer, self.class_counts.to(self.trainer.device)
+        trainer.network.eval()
+        may_be_told = counts >= self.config.upload.min_count
+        rows = torch.diag(may_be_told.float())
+        told: Tensors = {}
         for images, labels in self._own_batches():
-            sums.index_add_(0, labels, self.trainer.encode(weights, images.float() / 255))
-        told = counts >= self.config.upload.min_count
-        return sums * (told / counts.clamp(min=1))[:, None]
+            seen = Seen(
+                images.float() / 255,
+                rows[labels],
+                counts * may_be_told,
+                encoders,
+                trainer.encode,
+                lambda: trainer.sketch,
+            )
+            for statement, make in wanted.items():
+                for name, value in prefixed(statement, make(seen)).items():
+                    told[name] = told[name] + value if name in told else value
+        for name in LASTING:
+            self.lasting |= prefixed(name, section(told, name))
+        return {**self.lasting, **told}
 
     def _own_batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         index = self.own.to(self.store.index_device)

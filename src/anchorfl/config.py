@@ -102,11 +102,19 @@ class UploadOptions:
         choices=("recomputed", "running"),
     )
     min_count: int = option(
-        10, "a class of fewer samples than this has no mean in the upload", at_least=1
+        10,
+        "a class of fewer samples than this is told of by its count alone",
+        at_least=1,
+    )
+    sketch_filters: int | None = option(
+        None,
+        "filters of the fixed sketch; open: 128, 32 for images under 16 pixels",
+        at_least=1,
+        below=2049,
     )
 
 
-DEFAULT_FUSION = "feature-mean,class-mean"
+DEFAULT_FUSION = "sketch-guided,class-mean,feature-mean"
 SECTIONS: dict[str, type] = {
     "data": DataOptions,
     "partition": PartitionOptions,
@@ -148,6 +156,13 @@ class Config:
     def needs(self) -> set[str]:
         """What the fusions want in an upload beside weights and class counts."""
         return {need for fusion in self.fusion.values() for need in fusion.needs}
+
+    @property
+    def exchanges(self) -> int:
+        """How often a client is asked: once, or again to describe its data under all encoders."""
+        from anchorfl.statements import SECOND_STATEMENTS
+
+        return 2 if self.needs & SECOND_STATEMENTS.keys() else 1
 
     def to_dict(self) -> dict[str, Any]:
         """The nested mapping that config.yaml holds and `resolve` takes back."""
@@ -232,7 +247,7 @@ def resolve(method: str, settings: Mapping[str, object]) -> Config:
         partition=partition,
         model=fill_model(grouped["model"], dataset.size or data.size),
         train=train,
-        upload=build(UploadOptions, grouped["upload"], "upload"),
+        upload=fill_upload(grouped["upload"], dataset.size or data.size),
         align=align,
         fusion=resolve_fusions(fusion, grouped["fusion"]),
         general=general,
@@ -284,6 +299,13 @@ def fill_model(values: Mapping[str, object], pixels: int) -> ModelOptions:
         absolute = f"{Path(place).expanduser().absolute()}:{attribute}"
         return replace(options, name=absolute)
     return options
+
+
+def fill_upload(values: Mapping[str, object], pixels: int) -> UploadOptions:
+    """A sketch by size where none is named: its moments grow with the filters squared."""
+    options = build(UploadOptions, values, "upload")
+    filters = options.sketch_filters or (32 if pixels < 16 else 128)
+    return replace(options, sketch_filters=filters)
 
 
 def resolve_fusions(names: object, options: Mapping[str, object]) -> dict[str, Fusion]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -79,6 +81,17 @@ def working_precision(wanted: str, device: torch.device) -> str:
     if wanted != "auto":
         return wanted
     return "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "fp32"
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Convolutions in fp32, whatever the run trains in: every site must get the same numbers."""
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.allow_tf32 = before
 
 
 def set_precision(precision: str, device: torch.device) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cached_property
 from os import PathLike
@@ -16,6 +16,7 @@ import torch
 
 from anchorfl import __version__
 from anchorfl.config import Config, flatten, resolve
+from anchorfl.costs import Cost
 from anchorfl.devices import device_name
 from anchorfl.evaluation import balanced_accuracy, macro_f1
 from anchorfl.events import Event, Listener, MetricsWriter, RoundEnded, RunEnded, Warned
@@ -71,7 +72,10 @@ class Result:
         """The primary fusion as a torch module: floats in 0..1 in, scores out."""
         images = ImageFacts.from_json(self.summary["images"])
         uploads = RunFolder(self.folder).read_uploads(self.summary["upload_bytes"])
-        return build_predictor(self.config, images, uploads, self.summary["class_names"])
+        primary = next(iter(self.config.fusion))
+        temperature = (self.summary.get("temperature") or {}).get(primary)
+        names = self.summary["class_names"]
+        return build_predictor(self.config, images, uploads, names, temperature)
 
 
 def load_run(folder: str | PathLike[str]) -> Result:
@@ -118,6 +122,15 @@ def exchange_bytes(outcome: Outcome | None) -> list[int] | None:
         return None
     sizes = [sum(value.nbytes for value in upload.weights.values()) for upload in outcome.uploads]
     return [sum(sizes) - own for own in sizes]
+
+
+def costs_of(outcome: Outcome | None) -> dict[str, dict[str, float] | None]:
+    """By fusion: bytes a client sends for it, the server's seconds, what a prediction takes."""
+    costs = {name: asdict(cost) for name, cost in outcome.costs.items()} if outcome else {}
+    return {
+        item.name: {name: cost[item.name] for name, cost in costs.items()} or None
+        for item in fields(Cost)
+    }
 
 
 def environment(device: torch.device) -> dict[str, str]:
@@ -171,13 +184,15 @@ class Ledger:
             "balanced_accuracy": {name: balanced_accuracy(fused[name]) for name in fused} or None,
             "macro_f1": {name: macro_f1(fused[name]) for name in fused} or None,
             "local_accuracy": last.local_accuracy if last else None,
+            **self._calibration(outcome),
             "confusion": {name: fused[name].long().tolist() for name in fused} or None,
             "seconds": time.perf_counter() - self.started,
             "train_seconds": train_seconds,
             "samples_per_second": trained / train_seconds if trained else None,
             "task_bytes": len(self.federation.task.to_bytes()),
             "upload_bytes": [sizes.get(number) for number in range(len(partition.clients))],
-            "exchange_bytes": exchange_bytes(outcome) if "joint_moments" in config.needs else None,
+            "exchange_bytes": exchange_bytes(outcome) if config.exchanges == 2 else None,
+            **costs_of(outcome),
             "partition_hash": partition.hash,
             "label_table": table.tolist(),
             "images": asdict(dataset.facts),
@@ -185,3 +200,14 @@ class Ledger:
             "environment": environment(self.federation.device),
             "warnings": self.warnings,
         }
+
+    def _calibration(self, outcome: Outcome | None) -> dict[str, dict[str, float] | None]:
+        """The temperatures that held-out data want, or each fusion's own, and how far off they are."""
+        if outcome is None:
+            return {"temperature": None, "calibration_error": None}
+        fusions = self.federation.config.fusion
+        temperatures = {name: fusion.score_temperature for name, fusion in fusions.items()}
+        if outcome.validation is not None:
+            temperatures = outcome.validation.temperatures()
+        errors = outcome.evaluation.calibration_errors(temperatures)
+        return {"temperature": temperatures, "calibration_error": errors}

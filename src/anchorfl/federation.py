@@ -13,12 +13,13 @@ import torch
 from anchorfl import teacher
 from anchorfl.client import Client
 from anchorfl.config import Config
+from anchorfl.costs import Cost, cost_of
 from anchorfl.data.dataset import Dataset, ImageStore, load_dataset
 from anchorfl.data.partition import Partition, draw_partition
 from anchorfl.devices import choose_device, device_name, synchronise, working_precision
 from anchorfl.diagnose.guard import Guard
 from anchorfl.errors import UserError
-from anchorfl.evaluation import Evaluation, evaluate
+from anchorfl.evaluation import Evaluation, Fused, evaluate, fuse
 from anchorfl.events import (
     BatchTrained,
     ClientRound,
@@ -32,6 +33,7 @@ from anchorfl.events import (
     as_record,
 )
 from anchorfl.methods import METHODS
+from anchorfl.statements import SECOND_STATEMENTS, STATEMENTS
 from anchorfl.task import Task
 from anchorfl.training import Trainer
 from anchorfl.upload import Upload
@@ -45,12 +47,14 @@ REACTIONS = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """An evaluation point: what the clients uploaded, and how it did."""
+    """An evaluation point: what the clients uploaded, and how it did; costs only at the end."""
 
     uploads: list[Upload]
+    fused: dict[str, Fused]
     evaluation: Evaluation
     validation: Evaluation | None
     upload_seconds: float
+    costs: dict[str, Cost] = field(default_factory=dict)
 
 
 @dataclass
@@ -85,6 +89,9 @@ class Federation:
             public, clients = len(partition.public) / total, len(partition.clients)
             drawn = replace(config.partition, clients=clients, public=public)
             config = replace(config, data=data, partition=drawn)
+        unknown = config.needs - STATEMENTS.keys() - SECOND_STATEMENTS.keys()
+        if unknown:
+            raise UserError(f"a fusion needs {sorted(unknown)[0]}, which no client can say")
         if METHODS.get(config.method).anchors == "bank" and not len(partition.public):
             raise UserError(f"method {config.method} needs a public share, and this partition has none")
         return Federation(config, dataset, partition, Task.prepare(config, dataset.facts), device)
@@ -120,7 +127,11 @@ class Federation:
                 break
         trainer.lanes.close()
         assert outcome is not None  # the last round is always evaluated
-        return outcome
+        costs = {
+            name: cost_of(trainer, self.config.fusion[name], each, outcome.uploads, test)
+            for name, each in outcome.fused.items()
+        }
+        return replace(outcome, costs=costs)
 
     def _tell_trouble(self, trainer: Trainer) -> None:
         """Say once why a GPU is slower than it could be."""
@@ -155,19 +166,19 @@ class Federation:
     ) -> Outcome:
         started = time.perf_counter()
         uploads = [client.upload() for client in clients]
-        if "joint_moments" in self.config.needs:
+        if self.config.exchanges == 2:
             encoders = [upload.weights for upload in uploads]
             uploads = [
-                replace(upload, joint_moments=client.describe(encoders))
+                replace(upload, told={**upload.told, **client.describe(encoders)})
                 for client, upload in zip(clients, uploads, strict=True)
             ]
         synchronise(self.device)
         seconds = time.perf_counter() - started
-        fusions = self.config.fusion
-        evaluation = evaluate(trainer, fusions, uploads, test)
+        fused = {name: fuse(trainer, fusion, uploads) for name, fusion in self.config.fusion.items()}
+        evaluation = evaluate(trainer, fused, uploads, test)
         held_out = torch.from_numpy(self.partition.validation)
-        validation = evaluate(trainer, fusions, uploads, store, held_out) if len(held_out) else None
-        return Outcome(uploads, evaluation, validation, seconds)
+        validation = evaluate(trainer, fused, uploads, store, held_out) if len(held_out) else None
+        return Outcome(uploads, fused, evaluation, validation, seconds)
 
     def _round_ended(
         self, number: int, samples: int, started: float, trained: float, outcome: Outcome | None
@@ -207,13 +218,13 @@ class Federation:
             if size == 0:
                 message = f"client {number} holds no sample: it is skipped and has weight 0"
                 self.emit(Warned("empty-client", message, client=number))
-        if "class_means" in self.config.needs:
+        if self.config.needs:
             labels, facts = self.dataset.train.labels, self.dataset.facts
             largest = self.partition.label_table(labels, facts.classes).max(axis=0)
             untold = (largest < self.config.upload.min_count).sum()
             if untold:
                 message = f"{untold} of {facts.classes} classes have no client with upload.min_count="
-                message += f"{self.config.upload.min_count} samples: class-mean never names them"
+                message += f"{self.config.upload.min_count} samples: no client tells of them"
                 self.emit(Warned("untold-classes", message))
 
     def _train(self, clients: list[Client], number: int) -> int:

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from anchorfl.config import Config
-from anchorfl.fusion import Head, ServerView
+from anchorfl.data.catalog import DATASETS
+from anchorfl.fusion import Head, ServerView, stacked
 from anchorfl.models import ImageFacts, Network, build_network
 from anchorfl.tensors import Tensors
 from anchorfl.upload import Upload
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a predictor says of itself: how to read it, what made it, on what terms."""
+
+    model: str
+    facts: ImageFacts
+    class_names: list[str]
+    temperature: float
+    method: str
+    fusion: str
+    trained_on: str
+    terms: str
 
 
 class Predictor(nn.Module):
@@ -23,20 +38,21 @@ class Predictor(nn.Module):
     A sample gets the same scores alone and among others.
     """
 
-    def __init__(
-        self,
-        encoders: Sequence[Network],
-        head: Head,
-        shape: tuple[int, int, int],
-        class_names: Sequence[str],
-    ) -> None:
+    def __init__(self, encoders: Sequence[Network], head: Head, card: Card) -> None:
         super().__init__()
         self.encoders = nn.ModuleList(encoders)
         self.head = head
-        self.shape = shape
-        self.class_names = list(class_names)
+        self.card = card
         self.requires_grad_(False)
         self.eval()
+
+    @property
+    def class_names(self) -> list[str]:
+        return self.card.class_names
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.card.facts.shape
 
     def train(self, mode: bool = True) -> Predictor:
         """A predictor is finished: it stays in evaluation mode."""
@@ -50,14 +66,23 @@ class Predictor(nn.Module):
                 f" got {images.dtype} of shape {' x '.join(map(str, images.shape))}"
             )
         images = images.float()
-        features = torch.stack([encoder(images) for encoder in self.encoders])
-        scores: Tensor = self.head(features)
+        features = stacked([encoder(images) for encoder in self.encoders], images)
+        scores: Tensor = self.head(features, images)
         return scores
+
+    def probabilities(self, images: Tensor) -> Tensor:
+        """softmax(scores / t), t fitted on held-out data where the run had any."""
+        scores: Tensor = self(images)
+        return (scores / self.card.temperature).softmax(dim=1)
 
 
 @torch.no_grad()
 def build_predictor(
-    config: Config, facts: ImageFacts, uploads: Sequence[Upload], class_names: Sequence[str]
+    config: Config,
+    facts: ImageFacts,
+    uploads: Sequence[Upload],
+    class_names: Sequence[str],
+    temperature: float | None = None,
 ) -> Predictor:
     """The primary fusion's predictor, on the CPU and in fp32, from what the clients sent."""
     skeleton = build_network(str(config.model.name), facts, config.seed).eval()
@@ -66,15 +91,18 @@ def build_predictor(
         features: Tensor = functional_call(skeleton, weights, (images,))
         return features
 
-    def filled(weights: Tensors) -> Network:
-        return deepcopy(skeleton).fill(weights)
-
-    uploads = [
-        replace(upload, weights={name: value.cpu() for name, value in upload.weights.items()})
-        for upload in uploads
-    ]
-    fusion = next(iter(config.fusion.values()))
+    uploads = [upload.on(torch.device("cpu")) for upload in uploads]
+    name, fusion = next(iter(config.fusion.items()))
     weights = fusion.encoders(uploads)
-    view = ServerView(encode, facts.shape, config.seed, torch.device("cpu"))
-    head = fusion.head(uploads, weights, view)
-    return Predictor([filled(state) for state in weights], head, facts.shape, class_names)
+    head = fusion.head(uploads, weights, ServerView(config, facts.shape, torch.device("cpu"), encode))
+    card = Card(
+        model=str(config.model.name),
+        facts=facts,
+        class_names=list(class_names),
+        temperature=fusion.score_temperature if temperature is None else temperature,
+        method=config.method,
+        fusion=name,
+        trained_on=config.data.name,
+        terms=DATASETS.get(config.data.name).terms,
+    )
+    return Predictor([deepcopy(skeleton).fill(state) for state in weights], head, card)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from anchorfl.config import Config, flatten, resolve
+from anchorfl.costs import Cost, cost_of
 from anchorfl.data.dataset import ImageStore, load_dataset
 from anchorfl.devices import choose_device
 from anchorfl.errors import UserError
-from anchorfl.evaluation import Evaluation, evaluate
+from anchorfl.evaluation import Evaluation, evaluate, fuse
 from anchorfl.fusion import FUSIONS, Fusion
 from anchorfl.runfolder import RunFolder
 from anchorfl.task import Task
@@ -27,6 +28,7 @@ class Refused:
 
     evaluation: Evaluation
     owners: Tensor
+    costs: Mapping[str, Cost]
     missing: Mapping[str, str]
 
     def oracle(self) -> float:
@@ -68,15 +70,21 @@ def fuse_again(folder: Path, words: Mapping[str, object], every: bool) -> Refuse
     trainer = Trainer(Task.prepare(config, dataset.facts), device)
     for upload in uploads:
         trainer.network.check(upload.weights)
-    here = [moved(upload, device) for upload in uploads]
-    evaluation = evaluate(trainer, usable, here, ImageStore(dataset.test, device))
+    here = [upload.on(device) for upload in uploads]
+    test = ImageStore(dataset.test, device)
+    fused = {name: fuse(trainer, fusion, here) for name, fusion in usable.items()}
+    evaluation = evaluate(trainer, fused, here, test)
+    costs = {name: cost_of(trainer, usable[name], each, here, test) for name, each in fused.items()}
     counts = torch.stack([upload.class_counts for upload in uploads])
     owners = torch.tensor([upload.client for upload in uploads])[counts.argmax(dim=0)]
-    return Refused(evaluation, owners, missing)
+    return Refused(evaluation, owners, costs, missing)
 
 
 def with_words(stored: Config, words: Mapping[str, object]) -> Config:
     """A run's settings, some of them said anew; a new choice of fusions forgets the old options."""
+    for key, value in words.items():
+        if key.partition(".")[0] != "fusion" and key not in ("device", "data.root"):
+            raise UserError(f"{key}={value}: fuse takes fusion, fusion.NAME.OPTION, device, data.root")
     settings = flatten(stored.to_dict())
     if "fusion" in words:
         settings = {key: value for key, value in settings.items() if not key.startswith("fusion.")}
@@ -87,14 +95,6 @@ def with_words(stored: Config, words: Mapping[str, object]) -> Config:
 def lacking(fusion: Fusion, uploads: list[Upload]) -> str | None:
     """Why these uploads cannot be fused so."""
     for need in fusion.needs:
-        if any(getattr(upload, need) is None for upload in uploads):
+        if not all(upload.has_said(need) for upload in uploads):
             return f"these uploads hold no {need.replace('_', ' ')}"
     return None
-
-
-def moved(upload: Upload, device: torch.device) -> Upload:
-    weights = {name: value.to(device) for name, value in upload.weights.items()}
-    means, moments = (
-        None if told is None else told.to(device) for told in (upload.class_means, upload.joint_moments)
-    )
-    return replace(upload, weights=weights, class_means=means, joint_moments=moments)

@@ -6,10 +6,9 @@ from dataclasses import asdict, dataclass
 
 from torch import Tensor
 
-from anchorfl.anchors import simplex_etf
+from anchorfl.anchors import shared_anchors
 from anchorfl.config import Config, flatten, resolve
 from anchorfl.errors import UserError
-from anchorfl.methods import METHODS
 from anchorfl.models import ImageFacts, Network, build_network
 from anchorfl.tensors import Tensors, pack, prefixed, section, unpack
 
@@ -40,9 +39,7 @@ class Task:
         network = build_network(
             str(config.model.name), facts, config.seed, weights=config.model.weights
         )
-        classes, dimension = network.prototypes.shape
-        etf = METHODS.get(config.method).anchors == "etf"
-        anchors = simplex_etf(classes, dimension, config.seed) if etf else None
+        anchors = shared_anchors(config, network.prototypes)
         return Task(config, facts, network.state_dict(), anchors)
 
     def network(self) -> Network:

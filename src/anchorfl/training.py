@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,7 @@ from anchorfl.losses import align_loss, bank_contrast, base_terms
 from anchorfl.methods import METHODS
 from anchorfl.normalisation import averaging, batchnorms
 from anchorfl.optimizer import clip, descend, groups, trained
+from anchorfl.sketch import Sketch
 from anchorfl.task import Task
 from anchorfl.tensors import Tensors, prefixed, section
 
@@ -31,7 +33,7 @@ class Trainer:
     """
 
     def __init__(self, task: Task, device: torch.device) -> None:
-        self.config, self.device = task.config, device
+        self.config, self.device, self.shape = task.config, device, task.facts.shape
         self.precision = working_precision(task.config.train.precision, device)
         set_precision(self.precision, device)
         self.network = task.network().to(device=device)
@@ -45,6 +47,11 @@ class Trainer:
         self.augmentation = augmentation_for(task.facts.shape, bool(task.config.data.flip))
         self.terms = METHODS.get(task.config.method).base_terms
         self.lanes = Lanes(self, task.config.train.graphs and device.type == "cuda")
+
+    @cached_property
+    def sketch(self) -> Sketch:
+        """The fixed map of images that some fusions share, the same for every client."""
+        return Sketch.shared(self.config, self.shape).to(self.device)
 
     @property
     def aligned(self) -> bool:

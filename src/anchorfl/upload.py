@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
+import torch
 from torch import Tensor
 
 from anchorfl.errors import UserError
@@ -14,16 +15,13 @@ from anchorfl.tensors import Tensors, pack, prefixed, section, unpack
 class Upload:
     """`weights` is the network's whole state: parameters, prototypes among them, and buffers.
 
-    `class_means` (C x d) are means of normalised features, a row of zeros for a class that the client
-    does not hold or holds too few samples of to tell. `joint_moments` are what the second exchange
-    brings: X'[X Y] of the client's samples under everybody's encoders. None where no fusion asks.
+    `told` is what the run's fusions ask for besides, by statement and name (`class_means/mean`).
     """
 
     client: int
     class_counts: Tensor
     weights: Tensors
-    class_means: Tensor | None = None
-    joint_moments: Tensor | None = None
+    told: Tensors = field(default_factory=dict)
 
     @property
     def samples(self) -> int:
@@ -33,10 +31,24 @@ class Upload:
     def prototypes(self) -> Tensor:
         return self.weights["prototypes"]
 
+    def has_said(self, statement: str) -> bool:
+        return bool(section(self.told, statement))
+
+    def said(self, statement: str) -> Tensors:
+        """A statement's tensors."""
+        if not self.has_said(statement):
+            raise UserError(f"these uploads hold no {statement.replace('_', ' ')}")
+        return section(self.told, statement)
+
+    def on(self, device: torch.device) -> Upload:
+        """The same, its tensors on a device."""
+        weights = {name: value.to(device) for name, value in self.weights.items()}
+        told = {name: value.to(device) for name, value in self.told.items()}
+        return replace(self, weights=weights, told=told)
+
     def to_bytes(self) -> bytes:
-        tensors = {"class_counts": self.class_counts, **prefixed("weights", self.weights)}
-        optional = {"class_means": self.class_means, "joint_moments": self.joint_moments}
-        tensors |= {name: value for name, value in optional.items() if value is not None}
+        tensors = {"class_counts": self.class_counts}
+        tensors |= {**prefixed("weights", self.weights), **prefixed("told", self.told)}
         return pack("upload", {"client": self.client}, tensors)
 
     @staticmethod
@@ -46,5 +58,4 @@ class Upload:
         client = content.get("client")
         if not isinstance(client, int) or "class_counts" not in tensors or "prototypes" not in weights:
             raise UserError("this upload names no client, or holds no class counts or no prototypes")
-        told = (tensors.get(name) for name in ("class_means", "joint_moments"))
-        return Upload(client, tensors["class_counts"], weights, *told)
+        return Upload(client, tensors["class_counts"], weights, section(tensors, "told"))

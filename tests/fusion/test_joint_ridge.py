@@ -10,13 +10,15 @@ import torch
 from sklearn.linear_model import Ridge
 
 from anchorfl import Experiment, load_run
+from anchorfl.config import resolve
 from anchorfl.data.dataset import ImageStore, load_dataset
 from anchorfl.fusion import JointRidge, ServerView
-from anchorfl.fusion.joint_ridge import side_by_side
+from anchorfl.fusion.joint_ridge import unprojected
+from anchorfl.statements import WIDEST, joint_rows, projected
 from tests.conftest import CPU, make_trainer
 from tests.test_client import make_client
 
-VIEW = ServerView(lambda weights, images: images, (1, 8, 8), 0, CPU)
+VIEW = ServerView(resolve("v4", {}), (1, 8, 8), CPU, lambda weights, images: images)
 
 
 def test_it_is_the_ridge_of_all_data_in_one_place_however_they_are_spread(store: ImageStore) -> None:
@@ -29,7 +31,7 @@ def test_it_is_the_ridge_of_all_data_in_one_place_however_they_are_spread(store:
         uploads = [client.upload() for client in clients]
         encoders = [upload.weights for upload in uploads]
         uploads = [
-            replace(upload, joint_moments=client.describe(encoders))
+            replace(upload, told=client.describe(encoders))
             for client, upload in zip(clients, uploads, strict=True)
         ]
         head = JointRidge(ridge=0.1).head(uploads, encoders, VIEW)
@@ -38,12 +40,13 @@ def test_it_is_the_ridge_of_all_data_in_one_place_however_they_are_spread(store:
         images, labels = store.take(every)
         with torch.no_grad():
             features = torch.stack([trainer.encode(w, images.float() / 255) for w in encoders])
-        rows = side_by_side(features)
+        rows = joint_rows(features)
         strength = 0.1 * float((rows.double() ** 2).sum() / rows.shape[1])
         model = Ridge(alpha=strength, fit_intercept=False, solver="cholesky")
         model.fit(rows.double().numpy(), np.eye(4)[labels.numpy()])
         wanted = torch.from_numpy(model.predict(rows.double().numpy())).float()
-        torch.testing.assert_close(head(features), wanted, atol=1e-4, rtol=1e-3)
+        wanted /= wanted[every, labels].mean()
+        torch.testing.assert_close(head(features, images), wanted, atol=1e-4, rtol=1e-3)
 
 
 def test_a_class_of_few_samples_is_not_described(store: ImageStore) -> None:
@@ -51,8 +54,23 @@ def test_a_class_of_few_samples_is_not_described(store: ImageStore) -> None:
     client = make_client(trainer, store, [0, 4, 8, 1, 5])  # 3 of class 0, 2 of class 1
     only = make_client(trainer, store, [0, 4, 8], 1)
     encoders = [client.upload().weights]
-    torch.testing.assert_close(client.describe(encoders), only.describe(encoders))
-    assert client.describe(encoders)[:, -3:].abs().sum() == 0
+    told = client.describe(encoders)
+    torch.testing.assert_close(told, only.describe(encoders))
+    assert told["joint_moments/cross"][:, -3:].abs().sum() == 0
+
+
+def test_what_many_encoders_say_is_projected_to_a_width_that_can_travel() -> None:
+    """The head needs no projection: it is in its matrix."""
+    draw = torch.Generator().manual_seed(1)
+    features = torch.randn(20, 3, 512, generator=draw)
+    rows = joint_rows(projected(features))
+    assert rows.shape == (3, WIDEST // 20 * 20 + 1)
+    full = joint_rows(features)
+    lengths = rows[:, :-1].norm(dim=1) / full[:, :-1].norm(dim=1)
+    torch.testing.assert_close(lengths, torch.ones(3), atol=0.05, rtol=0)
+    matrix = torch.randn(rows.shape[1], 4, generator=draw)
+    wanted = rows @ matrix
+    torch.testing.assert_close(full @ unprojected(matrix, 20, 512), wanted, atol=1e-2, rtol=1e-3)
 
 
 def test_a_run_with_it_counts_the_second_exchange_and_its_predictor_gives_the_same_answer(

@@ -4,12 +4,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from anchorfl.config import resolve
 from anchorfl.fusion import FUSIONS, ServerView
+from anchorfl.moments import second_moments, with_constant
 from anchorfl.randomness import generator
-from anchorfl.tensors import Tensors
+from anchorfl.tensors import Tensors, prefixed
 from anchorfl.upload import Upload
 
 SIZES, CLASSES, DIMENSION, SAMPLES = (30, 10, 1), 4, 5, 6
+IMAGES = torch.rand(SAMPLES, 1, 8, 8, generator=torch.Generator().manual_seed(3))
 NOISE = F.normalize(torch.randn(3, DIMENSION, generator=torch.Generator().manual_seed(8)), dim=1)
 
 
@@ -19,10 +22,7 @@ def make_uploads() -> list[Upload]:
         Upload(
             client,
             class_counts=torch.tensor([size, 0, 0, 0]),
-            class_means=torch.randn(
-                CLASSES, DIMENSION, generator=torch.Generator().manual_seed(client)
-            ),
-            joint_moments=joint_moments(client),
+            told=statements(client),
             weights={
                 "prototypes": torch.randn(CLASSES, DIMENSION, generator=draw),
                 "encoder.weight": torch.full((2,), float(client)),
@@ -33,11 +33,20 @@ def make_uploads() -> list[Upload]:
     ]
 
 
-def joint_moments(client: int) -> torch.Tensor:
-    """X'[X Y] of three samples under three encoders."""
+def statements(client: int) -> Tensors:
+    """Of three samples, under three encoders where others are asked for."""
     draw = torch.Generator().manual_seed(20 + client)
-    rows = torch.randn(3, 3 * DIMENSION + 1, generator=draw)
-    return rows.T @ torch.cat([rows, torch.eye(CLASSES)[:3]], dim=1)
+    classes = torch.eye(CLASSES)[:3]
+    told = prefixed("class_means", {"mean": torch.randn(CLASSES, DIMENSION, generator=draw)})
+    own = torch.randn(3, DIMENSION, generator=draw)
+    moments = {"mean": own.mean(dim=0), "square": own.square().mean(dim=0)}
+    told |= prefixed("feature_moments", moments)
+    sketch, joint = 2 * 9, 3 * DIMENSION
+    widths = {"sketch_moments": sketch, "joint_moments": joint, "joint_sketch_moments": joint + sketch}
+    for name, width in widths.items():
+        rows = with_constant(torch.randn(3, width, generator=draw))
+        told |= prefixed(name, second_moments(rows, classes))
+    return told
 
 
 def make_features() -> torch.Tensor:
@@ -53,13 +62,14 @@ def view() -> ServerView:
         assert torch.equal(images, wanted)
         return NOISE[int(weights["encoder.weight"][0])][None]
 
-    return ServerView(encode, (1, 8, 8), 4, torch.device("cpu"))
+    config = resolve("v4", {"seed": 4, "upload.sketch_filters": 1})
+    return ServerView(config, (1, 8, 8), torch.device("cpu"), encode)
 
 
 def scores(name: str, **options: float) -> list[list[float]]:
     fusion, uploads = FUSIONS.get(name)(**options), make_uploads()
     head = fusion.head(uploads, fusion.encoders(uploads), view())
-    return head(make_features()).tolist()
+    return head(make_features(), IMAGES).tolist()
 
 
 def dot(left: list[float], right: list[float]) -> float:
@@ -111,7 +121,7 @@ def test_parameter_mean_averages_parameters_and_buffers_by_size() -> None:
     torch.testing.assert_close(encoder["prototypes"], prototypes)
     head = fusion.head(uploads, [encoder], view())
     features = make_features()[:1]
-    torch.testing.assert_close(head(features), features[0] @ prototypes.T)
+    torch.testing.assert_close(head(features, IMAGES), features[0] @ prototypes.T)
 
 
 @pytest.mark.parametrize("name", FUSIONS.names())
@@ -119,5 +129,10 @@ def test_scores_of_a_sample_do_not_depend_on_its_neighbours(name: str) -> None:
     fusion, uploads = FUSIONS.get(name)(), make_uploads()
     encoders = fusion.encoders(uploads)
     head, features = fusion.head(uploads, encoders, view()), make_features()[: len(encoders)]
-    alone = torch.cat([head(features[:, n : n + 1]) for n in range(SAMPLES)])
-    torch.testing.assert_close(head(features), alone, atol=1e-6, rtol=1e-5)
+    alone = torch.cat([head(features[:, [n]], IMAGES[[n]]) for n in range(SAMPLES)])
+    together = head(features, IMAGES)
+    if fusion.transductive:
+        assert name.endswith("-batch")
+        assert (together - alone).abs().max() > 1e-2
+    else:
+        torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-5)

@@ -27,13 +27,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
 
 def test_runs_that_differ_in_the_seed_alone_are_averaged(runs: list[Run]) -> None:
     headings, rows = comparison(group_runs(runs), "v4")
-    assert headings[:4] == ["run", "seeds", "feature-mean", "class-mean"]
+    assert headings[:5] == ["run", "seeds", "sketch-guided", "class-mean", "feature-mean"]
     assert [row[:2] for row in rows] == [["v4", "1 2"], ["v7", "1 2"]]
-    values = [100 * run.summary["final_accuracy"]["feature-mean"] for run in runs]  # type: ignore[index]
+    values = [100 * run.summary["final_accuracy"]["sketch-guided"] for run in runs]  # type: ignore[index]
     assert rows[0][2].startswith(f"{(values[0] + values[1]) / 2:.2f} +- ")
     difference = (values[2] - values[0] + values[3] - values[1]) / 2
-    assert rows[1][4].startswith(f"{difference:.2f} +- ")
-    assert rows[0][4] == "0.00 +- 0.00"
+    assert rows[1][5].startswith(f"{difference:.2f} +- ")
+    assert rows[0][5] == "0.00 +- 0.00"
     assert rows[1][-1] == "5"
     assert draws(runs) == "The draw varies with the seed."
 

@@ -77,9 +77,10 @@ def test_a_finished_run_has_a_page_with_confusion_and_environment(tmp_path: Path
     result = Experiment("v4", train={"rounds": 1}, out=tmp_path / "run").run()
     content = data_in(result.folder / "report.html")
     first = content["confusion"][0]
-    assert first["fusion"] == "feature-mean"
+    assert first["fusion"] == "sketch-guided"
     matrix = np.array([row[1:-1] for row in first["rows"]])
-    assert matrix.trace() / matrix.sum() == pytest.approx(result.accuracy["feature-mean"])
+    assert matrix.trace() / matrix.sum() == pytest.approx(result.accuracy["sketch-guided"])
+    assert any(name == "sketch-guided, a prediction" for name, _ in content["numbers"])
     assert "torch:" in str(content["texts"])
     assert [chart["title"] for chart in content["charts"]] == [
         "test accuracy, %",

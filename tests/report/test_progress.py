@@ -25,7 +25,7 @@ def test_a_terminal_shows_round_client_pace_time_and_accuracy(tmp_path: object) 
         "client",
         "samples/s",
         "0:00:",
-        "feature-mean",
+        "sketch-guided",
         "[client 3] holds nothing",
     ):
         assert words in text

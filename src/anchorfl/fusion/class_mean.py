@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anchorfl.errors import UserError
 from anchorfl.fusion.base import FUSIONS, Fusion, Head, ServerView
 from anchorfl.options import option
 from anchorfl.tensors import Tensors
@@ -30,8 +29,15 @@ class OwnersHead(Head):
         self.register_buffer("directions", F.normalize(means, dim=2) * shares[:, :, None])
         self.register_buffer("missing", LOWEST_COSINE * (weights.sum(dim=0) == 0).float())
 
-    def forward(self, features: Tensor) -> Tensor:
+    def forward(self, features: Tensor, images: Tensor) -> Tensor:
         return torch.einsum("knd,kcd->nc", features, self.directions) + self.missing
+
+
+def owners_head(uploads: Sequence[Upload], q: float, device: torch.device) -> OwnersHead:
+    """Every client's class means, weighted by n_kc^q where it told one."""
+    means = torch.stack([upload.said("class_means")["mean"] for upload in uploads]).to(device)
+    counts = torch.stack([upload.class_counts for upload in uploads]).to(device)
+    return OwnersHead(means, counts.float() ** q * means.any(dim=2))
 
 
 @FUSIONS.register("class-mean")
@@ -44,15 +50,11 @@ class ClassMean(Fusion):
     """
 
     needs = ("class_means",)
+    score_temperature = 0.02
     q: float = option(0.5, "exponent of a client's class count", at_least=0)
 
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
-        told = [upload.class_means for upload in uploads if upload.class_means is not None]
-        if len(told) < len(uploads):
-            raise UserError("fusion class-mean: these uploads hold no class means")
-        means = torch.stack(told).to(view.device)
-        counts = torch.stack([upload.class_counts for upload in uploads]).to(view.device)
-        return OwnersHead(means, counts.float() ** self.q * means.any(dim=2))
+        return owners_head(uploads, self.q, view.device)
 
 
 @FUSIONS.register("class-weighted")
@@ -64,6 +66,7 @@ class ClassWeighted(Fusion):
     that hold the class.
     """
 
+    score_temperature = 0.04
     q: float = option(1.0, "exponent of a client's class count", at_least=0)
 
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:

@@ -1,4 +1,4 @@
-"""The fusion with a second exchange: every client describes its data under everybody's encoder."""
+"""The fusions with a second exchange: every client describes its data under everybody's encoder."""
 
 from __future__ import annotations
 
@@ -9,28 +9,37 @@ import torch
 from torch import Tensor
 
 from anchorfl.fusion.base import FUSIONS, Fusion, Head, ServerView
+from anchorfl.moments import ridge
 from anchorfl.options import option
+from anchorfl.sketch import Sketch
+from anchorfl.statements import joint_rows, projection
 from anchorfl.tensors import Tensors
 from anchorfl.upload import Upload
 
 
-def side_by_side(features: Tensor) -> Tensor:
-    """K x N x d features -> N x (K d + 1): those of all encoders, and a constant."""
-    joined = features.transpose(0, 1).flatten(1)
-    return torch.cat([joined, joined.new_ones(len(joined), 1)], dim=1)
-
-
-class LinearHead(Head):
-    """Scores = [f_1 ... f_K 1] W."""
+class JointHead(Head):
+    """Scores = [f_1 ... f_K 1] W, or [f_1 ... f_K sketch 1] W; a true class has 1 on average."""
 
     matrix: Tensor
 
-    def __init__(self, matrix: Tensor) -> None:
+    def __init__(self, matrix: Tensor, sketch: Sketch | None = None) -> None:
         super().__init__()
+        self.sketch = sketch
         self.register_buffer("matrix", matrix)
 
-    def forward(self, features: Tensor) -> Tensor:
-        return side_by_side(features) @ self.matrix
+    def forward(self, features: Tensor, images: Tensor) -> Tensor:
+        others = () if self.sketch is None else (self.sketch(images),)
+        return joint_rows(features, *others) @ self.matrix
+
+
+def unprojected(matrix: Tensor, clients: int, width: int) -> Tensor:
+    """W for features as they are: f_k (P W_k) is (f_k P) W_k, where clients projected theirs by P."""
+    narrow = projection(clients, width)
+    if narrow is None:
+        return matrix
+    end = clients * narrow.shape[1]
+    blocks = narrow.to(matrix) @ matrix[:end].view(clients, narrow.shape[1], -1)
+    return torch.cat([blocks.flatten(0, 1), matrix[end:]])
 
 
 @FUSIONS.register("joint-ridge")
@@ -39,19 +48,30 @@ class JointRidge(Fusion):
     """Ridge regression of the labels on the features of all encoders: as if all data were in one place.
 
     With X_k client k's samples under all encoders, N_k x (K d + 1), and Y_k their labels as unit rows:
-    W = (sum_k X_k' X_k + r I)^-1 sum_k X_k' Y_k, r a share of the mean eigenvalue. The sums are exact,
-    so W does not depend on how the data are spread. It costs a second exchange: the encoders go to
-    every client, X_k'[X_k Y_k] comes back, over classes of `upload.min_count` samples or more.
+    W = (sum_k X_k' X_k + r I)^-1 sum_k X_k' Y_k. The sums are exact, so W does not depend on how the
+    data are spread. It costs a second exchange: the encoders go to every client, X_k'X_k and X_k'Y_k
+    come back, over classes of `upload.min_count` samples or more.
     """
 
     needs = ("joint_moments",)
-    ridge: float = option(0.01, "r as a share of the mean eigenvalue", above=0)
+    score_temperature = 0.15
+    ridge: float = option(0.001, "r as a share of the mean of X'X's diagonal", above=0)
 
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
-        told = [upload.joint_moments for upload in uploads if upload.joint_moments is not None]
-        total = torch.stack([moments.double() for moments in told]).sum(dim=0)
-        width = len(total)
-        gram, cross = total[:, :width], total[:, width:]
-        size = self.ridge * gram.diagonal().mean().clamp(min=1e-12)
-        shifted = gram + size * torch.eye(width, dtype=gram.dtype, device=gram.device)
-        return LinearHead(torch.linalg.solve(shifted, cross).float().to(view.device))
+        matrix = ridge((upload.said(self.needs[0]) for upload in uploads), self.ridge)
+        matrix = unprojected(matrix.to(view.device), len(uploads), uploads[0].prototypes.shape[1])
+        return JointHead(matrix, self.sketch(view))
+
+    def sketch(self, view: ServerView) -> Sketch | None:
+        return None
+
+
+@FUSIONS.register("joint-sketch-ridge")
+@dataclass(frozen=True)
+class JointSketchRidge(JointRidge):
+    """As joint-ridge, the fixed sketch of `sketch-ridge` among the features: the most accurate here."""
+
+    needs = ("joint_sketch_moments",)
+
+    def sketch(self, view: ServerView) -> Sketch | None:
+        return view.sketch()

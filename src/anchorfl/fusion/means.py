@@ -27,7 +27,7 @@ class PrototypeHead(Head):
         self.register_buffer("weights", weights)
         self.register_buffer("prototypes", prototypes)
 
-    def forward(self, features: Tensor) -> Tensor:
+    def forward(self, features: Tensor, images: Tensor) -> Tensor:
         return self.score(torch.einsum("k,knd->nd", self.weights, features))
 
     def score(self, fused: Tensor) -> Tensor:
@@ -59,7 +59,7 @@ class NoiseWeightedHead(PrototypeHead):
         super().__init__(torch.ones(len(noise), device=noise.device), prototypes)
         self.register_buffer("noise", noise)
 
-    def forward(self, features: Tensor) -> Tensor:
+    def forward(self, features: Tensor, images: Tensor) -> Tensor:
         distance = 1 - torch.einsum("knd,kd->kn", features, self.noise)
         return self.score(torch.einsum("kn,knd->nd", distance, features))
 
@@ -74,7 +74,7 @@ class NoiseWeighted(Fusion):
     """
 
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
-        image = torch.rand(1, *view.shape, generator=generator(view.seed, "noise"))
+        image = torch.rand(1, *view.shape, generator=generator(view.config.seed, "noise"))
         image = image.to(view.device)
         noise = torch.cat([view.encode(weights, image) for weights in encoders])
         return NoiseWeightedHead(noise, mean_prototypes(uploads))
@@ -92,7 +92,7 @@ class SoftmaxMeanHead(Head):
         self.register_buffer("prototypes", prototypes)
         self.temperature = temperature
 
-    def forward(self, features: Tensor) -> Tensor:
+    def forward(self, features: Tensor, images: Tensor) -> Tensor:
         logits = torch.einsum("knd,kcd->knc", features, self.prototypes) / self.temperature
         weighted = F.log_softmax(logits, dim=2) + self.weights.log()[:, None, None]
         return torch.logsumexp(weighted, dim=0)
@@ -103,6 +103,7 @@ class SoftmaxMeanHead(Head):
 class SoftmaxMean(Fusion):
     """Size-weighted mean of the clients' own class probabilities."""
 
+    score_temperature = 0.5
     temperature: float = option(1.0, "temperature of the clients' softmax", above=0)
 
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from statistics import median
@@ -92,7 +92,19 @@ def headline(run: Run) -> list[tuple[str, str]]:
     sizes = [size for size in summary.get("upload_bytes", []) if size]
     if sizes:
         numbers.append(("largest upload", f"{max(sizes) / 1e6:.2f} MB"))
-    return numbers
+    return numbers + primary_costs(summary)
+
+
+def primary_costs(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Of the fusion that makes the predictor; runs of an earlier version do not tell."""
+    name = next(iter(summary.get("prediction_ms") or {}), None)
+    if name is None:
+        return []
+    milliseconds, flops = summary["prediction_ms"][name], summary["prediction_flops"][name]
+    return [
+        (f"{name}, a prediction", f"{milliseconds:.2f} ms, {flops / 1e6:,.1f} MFLOP"),
+        (f"{name}, calibration error", f"{100 * summary['calibration_error'][name]:.1f} points"),
+    ]
 
 
 def curve(name: str, x: Sequence[int], y: Sequence[float | None], colour: str, **more: Any) -> Series:

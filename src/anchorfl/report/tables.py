@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import mean
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -63,7 +64,7 @@ def result_table(result: Result) -> Table:
     summary = result.summary
     table = new_table(f"{summary['method']} on {summary['dataset']}")
     table.add_column("predictor")
-    for heading in ("accuracy", "balanced", "macro F1"):
+    for heading in ("accuracy", "balanced", "macro F1", "calibration error", "ms a picture"):
         table.add_column(heading, justify="right")
     for number, (name, value) in enumerate(result.accuracy.items()):
         table.add_row(
@@ -71,9 +72,16 @@ def result_table(result: Result) -> Table:
             f"{value:.2%}",
             f"{summary['balanced_accuracy'][name]:.2%}",
             f"{summary['macro_f1'][name]:.3f}",
+            f"{summary['calibration_error'][name]:.2%}",
+            f"{summary['prediction_ms'][name]:.3f}",
         )
     table.add_section()
-    table.add_row("best single client", f"{best_client(summary['local_accuracy']):.2%}", "", "")
+    table.add_row("best single client", f"{best_client(summary['local_accuracy']):.2%}")
+    sent = [size for size in summary["upload_bytes"] if size is not None]
+    table.caption = f"{mean(sent) / 1e6:,.1f} MB up a client"
+    if summary["exchange_bytes"]:
+        table.caption += f", {mean(summary['exchange_bytes']) / 1e6:,.1f} MB down for a second exchange"
+    table.caption_justify = "left"
     return table
 
 

@@ -1,0 +1,110 @@
+"""The fusions that standardise every client's features before they are added."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from anchorfl.fusion.base import FUSIONS, Fusion, Head, ServerView
+from anchorfl.fusion.means import mean_prototypes
+from anchorfl.tensors import Tensors
+from anchorfl.upload import Upload
+
+LEAST_SHARE = 0.1
+"""Of the mean deviation: smaller ones count as that."""
+
+
+class StandardisedHead(Head):
+    """Scores = cos(sum_k w_k (f_k - mean_k) / deviation_k, direction_c)."""
+
+    weights: Tensor
+    directions: Tensor
+
+    def __init__(self, weights: Tensor, directions: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("weights", weights)
+        self.register_buffer("directions", F.normalize(directions, dim=1))
+
+    def forward(self, features: Tensor, images: Tensor) -> Tensor:
+        mean, deviation = self.statistics(features)
+        deviation = torch.maximum(deviation, LEAST_SHARE * deviation.mean()).clamp(min=1e-12)
+        standard = (features - mean) / deviation
+        fused = torch.einsum("k,knd->nd", self.weights, standard)
+        return F.normalize(fused, dim=1) @ self.directions.T
+
+    @abstractmethod
+    def statistics(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and deviations by client and feature, K x 1 x d."""
+
+
+class ClientStandardisedHead(StandardisedHead):
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, weights: Tensor, directions: Tensor, moments: Sequence[Tensors]) -> None:
+        super().__init__(weights, directions)
+        mean = torch.stack([told["mean"] for told in moments])[:, None]
+        square = torch.stack([told["square"] for told in moments])[:, None]
+        self.register_buffer("mean", mean)
+        self.register_buffer("deviation", (square - mean.square()).clamp(min=0).sqrt())
+
+    def statistics(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        return self.mean, self.deviation
+
+
+class BatchStandardisedHead(StandardisedHead):
+    def statistics(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        return features.mean(dim=1, keepdim=True), features.std(dim=1, correction=0, keepdim=True)
+
+
+def root_weights(uploads: Sequence[Upload], device: torch.device) -> Tensor:
+    """sqrt(n_k), over their sum."""
+    roots = torch.tensor([upload.samples for upload in uploads], dtype=torch.float32).sqrt()
+    return (roots / roots.sum()).to(device)
+
+
+def directions(uploads: Sequence[Upload], view: ServerView) -> Tensor:
+    """The anchors that all share, or the mean of the prototypes where a method has none."""
+    prototypes = mean_prototypes(uploads)
+    anchors = view.anchors(prototypes)
+    return prototypes if anchors is None else anchors
+
+
+@FUSIONS.register("zscore")
+@dataclass(frozen=True)
+class ZScore(Fusion):
+    """Features standardised by moments of the client's own data, added by sqrt(n_k), nearest anchor.
+
+    Source: FedSRA, with statistics that every client sends along (over classes of `upload.min_count`
+    samples or more; a client that has none is left out).
+    """
+
+    needs = ("feature_moments",)
+    score_temperature = 0.1
+
+    def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
+        told = [upload.said("feature_moments") for upload in uploads]
+        spoke = torch.stack([moments["square"].any() for moments in told]).to(view.device)
+        weights = root_weights(uploads, view.device) * spoke
+        return ClientStandardisedHead(weights, directions(uploads, view), told)
+
+
+@FUSIONS.register("zscore-batch")
+@dataclass(frozen=True)
+class ZScoreBatch(Fusion):
+    """As zscore, by moments of the images that are predicted together: transductive.
+
+    A sample's scores depend on its neighbours, so a sample alone gets none worth having. Source:
+    FedSRA's default, for comparison only.
+    """
+
+    transductive = True
+    score_temperature = 0.08
+
+    def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
+        return BatchStandardisedHead(root_weights(uploads, view.device), directions(uploads, view))
