@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from anchorfl.data.dataset import ImageStore
 from anchorfl.devices import synchronise
 from anchorfl.evaluation import Fused
-from anchorfl.fusion import Fusion, stacked
+from anchorfl.fusion import Fusion, Head, stacked
 from anchorfl.training import Trainer
 from anchorfl.upload import Upload
 
@@ -35,27 +36,48 @@ class Cost:
 
 
 @torch.no_grad()
-def cost_of(
-    trainer: Trainer, fusion: Fusion, fused: Fused, uploads: Sequence[Upload], store: ImageStore
-) -> Cost:
-    """Times a batch, after one that warms up, and counts the operations of one image."""
+def costs_of(
+    trainer: Trainer,
+    fusions: Mapping[str, Fusion],
+    fused: Mapping[str, Fused],
+    uploads: Sequence[Upload],
+    store: ImageStore,
+) -> dict[str, Cost]:
+    """A prediction takes its encoders, of which one is measured for all, and the head."""
     trainer.network.eval()
     count = MEASURED_ON_CPU if trainer.device.type == "cpu" else MEASURED
     some = torch.arange(min(len(store.labels), count), device=store.index_device)
     images = store.take(some)[0].float() / 255
+    weights = uploads[0].weights
+    features = trainer.encode(weights, images)
+    encoder = measured(
+        lambda count: trainer.encode(weights, images[:count]), len(images), trainer.device
+    )
+    costs = {}
+    for name, each in fused.items():
+        own = stacked([features] * len(each.encoders), images)
+        head = measured(partial(score, each.head, own, images), len(images), trainer.device)
+        milliseconds, flops = (
+            len(each.encoders) * one + other for one, other in zip(encoder, head, strict=True)
+        )
+        sent = sent_bytes(fusions[name], uploads)
+        costs[name] = Cost(sent, each.seconds, milliseconds, int(flops))
+    return costs
 
-    def predict(some: Tensor) -> None:
-        features = [trainer.encode(weights, some) for weights in fused.encoders]
-        fused.head(stacked(features, some), some)
 
-    flops = count_flops(lambda: predict(images[:1]))
-    predict(images)
-    synchronise(trainer.device)
+def score(head: Head, features: Tensor, images: Tensor, count: int) -> None:
+    head(features[:, :count], images[:count])
+
+
+def measured(compute: Callable[[int], object], count: int, device: torch.device) -> tuple[float, int]:
+    """Milliseconds an image among `count`, after a pass that warms up, and the operations of one."""
+    flops = count_flops(lambda: compute(1))
+    compute(count)
+    synchronise(device)
     started = time.perf_counter()
-    predict(images)
-    synchronise(trainer.device)
-    milliseconds = 1000 * (time.perf_counter() - started) / len(images)
-    return Cost(sent_bytes(fusion, uploads), fused.seconds, milliseconds, flops)
+    compute(count)
+    synchronise(device)
+    return 1000 * (time.perf_counter() - started) / count, flops
 
 
 @torch.no_grad()

@@ -124,7 +124,7 @@ def exchange_bytes(outcome: Outcome | None) -> list[int] | None:
     return [sum(sizes) - own for own in sizes]
 
 
-def costs_of(outcome: Outcome | None) -> dict[str, dict[str, float] | None]:
+def cost_entries(outcome: Outcome | None) -> dict[str, dict[str, float] | None]:
     """By fusion: bytes a client sends for it, the server's seconds, what a prediction takes."""
     costs = {name: asdict(cost) for name, cost in outcome.costs.items()} if outcome else {}
     return {
@@ -192,7 +192,7 @@ class Ledger:
             "task_bytes": len(self.federation.task.to_bytes()),
             "upload_bytes": [sizes.get(number) for number in range(len(partition.clients))],
             "exchange_bytes": exchange_bytes(outcome) if config.exchanges == 2 else None,
-            **costs_of(outcome),
+            **cost_entries(outcome),
             "partition_hash": partition.hash,
             "label_table": table.tolist(),
             "images": asdict(dataset.facts),

@@ -13,7 +13,7 @@ import torch
 from anchorfl import teacher
 from anchorfl.client import Client
 from anchorfl.config import Config
-from anchorfl.costs import Cost, cost_of
+from anchorfl.costs import Cost, costs_of
 from anchorfl.data.dataset import Dataset, ImageStore, load_dataset
 from anchorfl.data.partition import Partition, draw_partition
 from anchorfl.devices import choose_device, device_name, synchronise, working_precision
@@ -127,10 +127,7 @@ class Federation:
                 break
         trainer.lanes.close()
         assert outcome is not None  # the last round is always evaluated
-        costs = {
-            name: cost_of(trainer, self.config.fusion[name], each, outcome.uploads, test)
-            for name, each in outcome.fused.items()
-        }
+        costs = costs_of(trainer, self.config.fusion, outcome.fused, outcome.uploads, test)
         return replace(outcome, costs=costs)
 
     def _tell_trouble(self, trainer: Trainer) -> None:

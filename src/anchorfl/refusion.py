@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from anchorfl.config import Config, flatten, resolve
-from anchorfl.costs import Cost, cost_of
+from anchorfl.costs import Cost, costs_of
 from anchorfl.data.dataset import ImageStore, load_dataset
 from anchorfl.devices import choose_device
 from anchorfl.errors import UserError
@@ -74,7 +74,7 @@ def fuse_again(folder: Path, words: Mapping[str, object], every: bool) -> Refuse
     test = ImageStore(dataset.test, device)
     fused = {name: fuse(trainer, fusion, here) for name, fusion in usable.items()}
     evaluation = evaluate(trainer, fused, here, test)
-    costs = {name: cost_of(trainer, usable[name], each, here, test) for name, each in fused.items()}
+    costs = costs_of(trainer, usable, fused, here, test)
     counts = torch.stack([upload.class_counts for upload in uploads])
     owners = torch.tensor([upload.client for upload in uploads])[counts.argmax(dim=0)]
     return Refused(evaluation, owners, costs, missing)
