@@ -3,6 +3,7 @@ import torch
 
 from anchorfl import Experiment
 from anchorfl.calibration import calibration_error, fit_temperature
+from anchorfl.fusion import SketchGuided
 
 
 def test_the_temperature_of_drawn_labels_is_found_again() -> None:
@@ -33,7 +34,7 @@ def test_held_out_data_set_the_temperature_of_a_run_and_of_its_predictor(tmp_pat
     data = {"validation": 0.2}
     result = Experiment("v4", data=data, train={"rounds": 2}, out=tmp_path / "run", **common).run()
     fitted = result.summary["temperature"]
-    assert fitted["sketch-guided"] != 0.045
+    assert fitted["sketch-guided"] != SketchGuided.score_temperature
     assert result.predictor.card.temperature == fitted["sketch-guided"]
     assert 0 <= result.summary["calibration_error"]["sketch-guided"] < 0.1
     images = torch.rand(4, 1, 8, 8)
