@@ -80,7 +80,9 @@ def test_a_finished_run_has_a_page_with_confusion_and_environment(tmp_path: Path
     assert first["fusion"] == "sketch-guided"
     matrix = np.array([row[1:-1] for row in first["rows"]])
     assert matrix.trace() / matrix.sum() == pytest.approx(result.accuracy["sketch-guided"])
-    assert any(name == "sketch-guided, a prediction" for name, _ in content["numbers"])
+    told = dict(content["numbers"])
+    assert any(name.startswith("sketch-guided, a prediction") for name in told)
+    assert told["sketch-guided, calibration error"].endswith(" points")
     assert "torch:" in str(content["texts"])
     assert [chart["title"] for chart in content["charts"]] == [
         "test accuracy, %",

@@ -102,7 +102,7 @@ def primary_costs(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         return []
     milliseconds, flops = summary["prediction_ms"][name], summary["prediction_flops"][name]
     return [
-        (f"{name}, a prediction", f"{milliseconds:.2f} ms, {flops / 1e6:,.1f} MFLOP"),
+        (f"{name}, a prediction ({flops / 1e6:,.1f} MFLOP)", f"{milliseconds:.2f} ms"),
         (f"{name}, calibration error", f"{100 * summary['calibration_error'][name]:.1f} points"),
     ]
 
