@@ -11,12 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anchorfl.answers import pictures
+from anchorfl.answers import in_parts, pictures
 from anchorfl.data.augment import augmentation_for
 from anchorfl.data.dataset import load_dataset
 from anchorfl.data.folder import read_pictures
 from anchorfl.data.partition import load_partition
-from anchorfl.devices import choose_device, images_at_once, working_precision
+from anchorfl.devices import choose_device, working_precision
 from anchorfl.errors import UserError
 from anchorfl.experiment import Result
 from anchorfl.fusion.means import PrototypeHead
@@ -80,7 +80,7 @@ def distill(result: Result, source: Source, steps: int, on_step: Callable[[int],
     optimizer = torch.optim.SGD(student.parameters(), LR, MOMENTUM, weight_decay=DECAY, nesterov=True)
     size = min(config.train.batch_size, len(images))
     reduced = working_precision("auto", device) == "bf16"
-    weights = balanced(teacher, images).cpu()
+    weights = balanced(teacher, source.images)
     student.train()
     for step in range(steps):
         for group in optimizer.param_groups:
@@ -99,11 +99,9 @@ def distill(result: Result, source: Source, steps: int, on_step: Callable[[int],
     return as_predictor(student.cpu(), teacher)
 
 
-@torch.no_grad()
 def balanced(teacher: Predictor, images: Tensor) -> Tensor:
     """Weights under which every class that the teacher names comes up as often."""
-    parts = images.tensor_split(-(-len(images) // images_at_once(images.device, images[0, 0].numel())))
-    named = torch.cat([teacher(part.float() / 255).argmax(dim=1) for part in parts])
+    named = torch.cat(list(in_parts(teacher, images.numpy()))).argmax(dim=1)
     return torch.bincount(named, minlength=len(teacher.class_names)).float().reciprocal()[named]
 
 
