@@ -28,17 +28,19 @@ class Sketch(nn.Module):
 
     Small patches, their contrast evened out, are compared with whitened patches of dead leaves; what
     passes a threshold, on either side, is averaged over a grid of 3 x 3 fields, and its root taken.
-    The form is that of single-layer networks with random patches (Coates, Lee and Ng, 2011); patches of
-    synthetic pictures in place of the data's keep it free of any data.
+    Where a mirror image is of the same class (`data.flip`) both are described as one: the same numbers,
+    twice the work. The form is that of single-layer networks with random patches (Coates, Lee and Ng,
+    2011); patches of synthetic pictures in place of the data's keep it free of any data.
     """
 
     kernels: Tensor
     offsets: Tensor
 
-    def __init__(self, shape: tuple[int, int, int], filters: int, seed: int) -> None:
+    def __init__(self, shape: tuple[int, int, int], filters: int, seed: int, mirrored: bool) -> None:
         super().__init__()
         channels, height, width = shape
         self.size = (min(height, SIDE), min(width, SIDE))
+        self.mirrored = mirrored
         self.patch = 6 if min(self.size) >= 16 else 3
         kernels, offsets = patch_filters(channels, self.patch, filters, seed)
         self.register_buffer("kernels", kernels)
@@ -49,11 +51,18 @@ class Sketch(nn.Module):
     def shared(config: Config, shape: tuple[int, int, int]) -> Sketch:
         """The one that all sites of an experiment make for themselves."""
         assert config.upload.sketch_filters is not None  # a resolved experiment has it
-        return Sketch(shape, config.upload.sketch_filters, config.seed)
+        return Sketch(shape, config.upload.sketch_filters, config.seed, bool(config.data.flip))
 
     def forward(self, images: Tensor) -> Tensor:
         if images.shape[2:] != self.size:
             images = F.adaptive_avg_pool2d(images, self.size)
+        fields = self.fields(images)
+        if self.mirrored:
+            fields = fields + self.fields(images.flip(3))
+        return F.normalize(fields.flatten(1).sqrt(), dim=1)
+
+    def fields(self, images: Tensor) -> Tensor:
+        """N x 2 filters x 3 x 3: what passes the threshold on either side, averaged by field."""
         mean = F.avg_pool2d(images.mean(dim=1, keepdim=True), self.patch, stride=1)
         square = F.avg_pool2d(images.square().mean(dim=1, keepdim=True), self.patch, stride=1)
         scale = ((square - mean.square()).clamp(min=0) + CONTRAST**2).rsqrt()
@@ -66,7 +75,7 @@ class Sketch(nn.Module):
             response = response * scale - offsets[:, None, None]
             for side in (response, -response):
                 fields.append(F.adaptive_avg_pool2d(F.relu(side - THRESHOLD), GRID))
-        return F.normalize(torch.cat(fields, dim=1).flatten(1).sqrt(), dim=1)
+        return torch.cat(fields, dim=1)
 
 
 @cache

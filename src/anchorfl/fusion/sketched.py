@@ -47,7 +47,7 @@ class SketchRidge(Fusion):
 
     needs = ("sketch_moments",)
     score_temperature = 0.19
-    ridge: float = option(0.003, "r as a share of the mean of X'X's diagonal", above=0)
+    ridge: float = option(0.001, "r as a share of the mean of X'X's diagonal", above=0)
 
     def encoders(self, uploads: Sequence[Upload]) -> list[Tensors]:
         return []
@@ -82,7 +82,7 @@ class SketchGuided(Fusion):
     score_temperature = 0.037
     q: float = option(1.0, "exponent of a client's class count", at_least=0)
     guidance: float = option(0.1, "g, weight of the sketch's scores", at_least=0)
-    ridge: float = option(0.003, "r as a share of the mean of X'X's diagonal", above=0)
+    ridge: float = option(0.001, "r as a share of the mean of X'X's diagonal", above=0)
 
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
         guide = sketch_head(uploads, view, self.ridge)
