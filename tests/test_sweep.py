@@ -24,6 +24,15 @@ def write(tmp_path: Path, **content: object) -> Path:
     return path
 
 
+@pytest.mark.parametrize(
+    ("preset", "runs"), [("sweep-best", 3), ("sweep-digits", 12), ("sweep-fusions", 18)]
+)
+def test_the_sweeps_that_come_along_are_valid(tmp_path: Path, preset: str, runs: int) -> None:
+    plan = read_plan(Path(__file__).parents[1] / "presets" / f"{preset}.yaml")
+    configs = [trial.config(tmp_path) for trial in plan.trials()]
+    assert len({str(config) for config in configs}) == runs
+
+
 def test_a_grid_is_run_compared_and_not_run_again(tmp_path: Path) -> None:
     grid = {"method": ["v4", "v7"], "partition.alpha": [0.05, 0.5]}
     path = write(tmp_path, grid=grid, baseline="v4")
