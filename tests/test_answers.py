@@ -33,7 +33,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
     names = ["sketch-guided", *(name for name in FUSIONS.names() if name != "sketch-guided")]
     partition = {"public": 0.2}
     settings = {"seed": 3, "device": "cpu", "fusion": ",".join(names), "partition": partition}
-    return Experiment("v7", train={"rounds": 3}, out=folder, **settings).run()
+    return Experiment("v7", data={"flip": True}, train={"rounds": 3}, out=folder, **settings).run()
 
 
 def predictor_of(result: Result, name: str) -> Predictor:

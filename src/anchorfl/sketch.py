@@ -24,7 +24,7 @@ CONTRAST, FLATTEST, WHITENING, THRESHOLD = 0.0125, 0.02, 0.1, 0.5
 
 
 class Sketch(nn.Module):
-    """Images in 0..1, N x channels x height x width -> N x `width` numbers of norm 1.
+    """Images in 0..1, N x channels x height x width -> N x (2 filters x 3 x 3) numbers of norm 1.
 
     Small patches, their contrast evened out, are compared with whitened patches of dead leaves; what
     passes a threshold, on either side, is averaged over a grid of 3 x 3 fields, and its root taken.
@@ -45,7 +45,6 @@ class Sketch(nn.Module):
         kernels, offsets = patch_filters(channels, self.patch, filters, seed)
         self.register_buffer("kernels", kernels)
         self.register_buffer("offsets", offsets)
-        self.width = 2 * filters * GRID * GRID
 
     @staticmethod
     def shared(config: Config, shape: tuple[int, int, int]) -> Sketch:
