@@ -3,10 +3,11 @@
 import pytest
 import torch
 
+from anchorfl import tensors as tensors_module
 from anchorfl.config import resolve
 from anchorfl.errors import UserError
 from anchorfl.task import Task
-from anchorfl.tensors import pack
+from anchorfl.tensors import FORMAT, pack
 from anchorfl.upload import Upload
 from tests.conftest import FACTS
 
@@ -46,6 +47,16 @@ def test_bytes_that_are_no_message_are_refused() -> None:
     nameless = Upload(0, torch.zeros(2), {"encoder": torch.zeros(1)}).to_bytes()
     with pytest.raises(UserError, match="no prototypes"):
         Upload.from_bytes(nameless)
+
+
+def test_a_message_of_another_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sites with unlike versions would add up numbers that mean different things."""
+    upload = Upload(7, torch.tensor([5, 0]), {"prototypes": torch.randn(2, 2)})
+    monkeypatch.setattr(tensors_module, "FORMAT", "3")
+    data = upload.to_bytes()
+    monkeypatch.undo()
+    with pytest.raises(UserError, match=f"upload is of format 3; this anchorfl reads format {FORMAT}"):
+        Upload.from_bytes(data)
 
 
 def test_messages_without_their_content_are_refused() -> None:

@@ -14,6 +14,9 @@ from anchorfl.errors import UserError
 
 Tensors = dict[str, Tensor]
 
+FORMAT = "2"
+"""Raised whenever what a message says changes its meaning, the numbers of a sketch among it."""
+
 
 def section(tensors: Mapping[str, Tensor], name: str) -> Tensors:
     """The entries `name/...`, without that prefix."""
@@ -30,7 +33,7 @@ def pack(kind: str, content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -
     """One safetensors message: tensors, and JSON content in the header under its kind."""
     return save(
         {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()},
-        metadata={kind: json.dumps(content)},
+        metadata={kind: json.dumps(content), "format": FORMAT},
     )
 
 
@@ -39,9 +42,13 @@ def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], Tensors]:
     try:
         tensors = load(data)
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        content = json.loads(header["__metadata__"][kind])
+        metadata = header["__metadata__"]
+        content = json.loads(metadata[kind])
         if not isinstance(content, dict):
             raise ValueError
     except (SafetensorError, KeyError, ValueError, TypeError):
         raise UserError(f"these bytes are not a valid {kind}") from None
+    if metadata.get("format") != FORMAT:
+        written = metadata.get("format", "1")
+        raise UserError(f"this {kind} is of format {written}; this anchorfl reads format {FORMAT}")
     return content, tensors
