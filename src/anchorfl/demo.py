@@ -8,7 +8,7 @@ from statistics import mean
 
 from rich.console import Console
 
-from anchorfl.config import resolve
+from anchorfl.config import DEFAULT_FUSION, resolve
 from anchorfl.experiment import run_config
 from anchorfl.records import Run, read_run
 from anchorfl.report.console import say
@@ -28,7 +28,7 @@ METHODS = ("v4", "v7", "v9", "v10", "v12", "v12-gamma")
 DIAGNOSED = ("v12", "v12-gamma")
 SEEDS = (1, 2, 3)
 READINGS = ("feature-mean", "class-mean")
-DEFAULT = "sketch-guided"
+DEFAULT = DEFAULT_FUSION.split(",")[0]
 
 
 def run_demo(console: Console, rounds: int) -> None:

@@ -19,7 +19,7 @@ from anchorfl.fusion import FUSIONS, Fusion
 from anchorfl.runfolder import RunFolder
 from anchorfl.task import Task
 from anchorfl.training import Trainer
-from anchorfl.upload import Upload
+from anchorfl.upload import Upload, unsaid
 
 
 @dataclass(frozen=True)
@@ -96,5 +96,5 @@ def lacking(fusion: Fusion, uploads: list[Upload]) -> str | None:
     """Why these uploads cannot be fused so."""
     for need in fusion.needs:
         if not all(upload.has_said(need) for upload in uploads):
-            return f"these uploads hold no {need.replace('_', ' ')}"
+            return unsaid(need)
     return None

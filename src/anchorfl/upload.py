@@ -11,6 +11,11 @@ from anchorfl.errors import UserError
 from anchorfl.tensors import Tensors, pack, prefixed, section, unpack
 
 
+def unsaid(statement: str) -> str:
+    """What to tell where uploads were made without a statement."""
+    return f"these uploads hold no {statement.replace('_', ' ')}"
+
+
 @dataclass(frozen=True)
 class Upload:
     """`weights` is the network's whole state: parameters, prototypes among them, and buffers.
@@ -37,7 +42,7 @@ class Upload:
     def said(self, statement: str) -> Tensors:
         """A statement's tensors."""
         if not self.has_said(statement):
-            raise UserError(f"these uploads hold no {statement.replace('_', ' ')}")
+            raise UserError(unsaid(statement))
         return section(self.told, statement)
 
     def on(self, device: torch.device) -> Upload:
