@@ -3,7 +3,7 @@
     python benchmarks/batchnorm.py presets/v4-cifar10.yaml data.root=DIR train.rounds=30 seed=11
 
 Training does not depend on `upload.batchnorm`, so one training serves both. Choose on seeds that no
-table reports. Prints one JSON object a line.
+table reports. Prints one JSON object per line.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from anchorfl.client import Client
-from anchorfl.config import UploadOptions, parse_words, read_preset, resolve
-from anchorfl.data.dataset import ImageStore
-from anchorfl.evaluation import evaluate, fuse
-from anchorfl.federation import Federation
-from anchorfl.training import Trainer
+from anchorfl.config import UploadOptions
+from anchorfl.data import ImageStore
+from anchorfl.engine import Federation
+from anchorfl.server import evaluate, fuse, server_view
+from anchorfl.settings import parse_words, read_preset, resolve
+from anchorfl.site import Client, Trainer
 
 READ_AT = (0, 4, 9, 19, 29, 49)
 
@@ -40,8 +40,9 @@ def main(preset: str, *words: str) -> None:
             for client in clients:
                 client.config = replace(config, upload=UploadOptions(batchnorm=kind))
             uploads = [client.upload() for client in clients]
-            fused = {name: fuse(trainer, fusion, uploads) for name, fusion in config.fusion.items()}
-            accuracy = evaluate(trainer, fused, uploads, test).accuracy()
+            view = server_view(config, federation.dataset.facts, trainer.runner)
+            fused = fuse(config.fusion, uploads, trainer.runner, view)
+            accuracy = evaluate(fused, uploads, trainer.runner, test).accuracy()
             row = {"seed": config.seed, "round": number, "batchnorm": kind, **accuracy}
             print(json.dumps(row), flush=True)
 

@@ -2,8 +2,8 @@
 
     python benchmarks/growth.py [method]
 
-ResNet-18 on noise of CIFAR-10's shape; one epoch a round. The first round, in which steps are
-recorded, is told apart.
+ResNet-18 on noise of CIFAR-10's shape; one epoch per round. The first round, in which steps are
+recorded, is shown apart.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ import torch
 from rich.console import Console
 from speed import noise
 
-from anchorfl.config import resolve
-from anchorfl.data.partition import draw_partition
-from anchorfl.devices import choose_device
-from anchorfl.events import Event, RoundEnded
-from anchorfl.federation import Federation
+from anchorfl.compute import choose_device
+from anchorfl.data import draw_partition
+from anchorfl.engine import Event, Federation, RoundEnded
 from anchorfl.report.tables import plain_table
-from anchorfl.task import Task
+from anchorfl.settings import resolve
+from anchorfl.wire import Task
 
 BASE: dict[str, object] = {
     "partition.kind": "iid",

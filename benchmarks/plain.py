@@ -12,11 +12,10 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from anchorfl.config import Config
-from anchorfl.data.augment import Augmentation
-from anchorfl.data.dataset import Split
-from anchorfl.losses import base_terms
-from anchorfl.methods import METHODS
+from anchorfl.data import Augmentation, Split
 from anchorfl.models import Network
+from anchorfl.objective import Views
+from anchorfl.registry import BASE_TERMS, METHODS
 
 
 class TwoViews(Dataset[tuple[Tensor, Tensor, int]]):
@@ -43,7 +42,8 @@ def train_client(
     workers: int,
 ) -> float:
     """Train one client's network for some epochs; returns its last accuracy."""
-    options, terms = config.train, METHODS.get(config.method).base_terms
+    options = config.train
+    terms = [BASE_TERMS.get(name) for name in METHODS.get(config.method).base_terms]
     device = next(network.parameters()).device
     views = TwoViews(torch.from_numpy(own.images), torch.from_numpy(own.labels), recipe)
     loader = DataLoader(
@@ -58,7 +58,8 @@ def train_client(
             labels = label.repeat(2).to(device)
             features = network(torch.cat([first, second]).to(device))
             weights = torch.ones(len(labels), device=device)
-            loss = sum(base_terms(terms, features, network.prototypes, labels, weights).values())
+            seen_views = Views(features, network.prototypes, labels, weights)
+            loss = torch.stack([term.loss(seen_views) for term in terms]).sum()
             optimizer.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(network.parameters(), options.clip_norm)

@@ -22,15 +22,13 @@ from plain import train_client
 from rich.console import Console
 from torch.profiler import ProfilerActivity, profile
 
-from anchorfl.config import Config, resolve
-from anchorfl.data.augment import augmentation_for
-from anchorfl.data.dataset import Dataset, Split, load_dataset
-from anchorfl.data.partition import draw_partition
-from anchorfl.devices import choose_device, device_name, synchronise
-from anchorfl.federation import Federation
-from anchorfl.models import ImageFacts
+from anchorfl.compute import choose_device, device_name, synchronise
+from anchorfl.config import Config
+from anchorfl.data import Dataset, ImageFacts, Split, augmentation_for, draw_partition, load_dataset
+from anchorfl.engine import Federation
 from anchorfl.report.tables import plain_table
-from anchorfl.task import Task
+from anchorfl.settings import resolve
+from anchorfl.wire import Task
 
 LEAST = 1.5
 EPOCHS = 2

@@ -15,11 +15,13 @@ import pytest
 import torch
 from scipy.io import savemat
 
-from anchorfl.config import resolve
-from anchorfl.data.dataset import ImageStore, Split
-from anchorfl.models import ImageFacts
-from anchorfl.task import Task
-from anchorfl.training import Trainer
+from anchorfl.data import ImageFacts, ImageStore, Split
+from anchorfl.describe import Sketch
+from anchorfl.server import ServerView
+from anchorfl.settings import resolve
+from anchorfl.site import Trainer
+from anchorfl.tensors import Tensors
+from anchorfl.wire import Task
 
 torch.set_num_threads(1)
 FACTS = ImageFacts((1, 8, 8), 4, (0.5,), (0.25,))
@@ -38,6 +40,17 @@ def tiny_split(samples: int = 24, classes: int = 4, seed: int = 0) -> Split:
     generator = np.random.default_rng(seed)
     images = generator.integers(0, 256, (samples, 1, 8, 8), dtype=np.uint8)
     return Split(images, np.arange(samples) % classes)
+
+
+def server_view(
+    shape: tuple[int, int, int] = (1, 8, 8),
+    encode: Callable[[Tensors, torch.Tensor], torch.Tensor] = lambda weights, images: images,
+    anchors: torch.Tensor | None = None,
+    filters: int = 1,
+    seed: int = 0,
+) -> ServerView:
+    """What a fusion may look at, where its test has no network."""
+    return ServerView(seed, shape, CPU, encode, lambda: Sketch(shape, filters, seed, False), anchors)
 
 
 def make_trainer(method: str = "v7", **settings: object) -> Trainer:

@@ -1,5 +1,6 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +9,13 @@ import pytest
 import torch
 
 from anchorfl import Experiment, Result, load_run
+from anchorfl.compute import choose_threads
 from anchorfl.config import DataOptions
-from anchorfl.data.dataset import load_dataset
-from anchorfl.data.partition import Partition
+from anchorfl.data import Partition, load_dataset
+from anchorfl.engine import Federation
 from anchorfl.errors import UserError
-from anchorfl.federation import Federation
-from anchorfl.runfolder import new_folder
+from anchorfl.predictor import predictor_of
+from anchorfl.runs import new_folder
 
 FUSIONS = "feature-mean,softmax-mean,iffi,parameter-mean"
 
@@ -34,7 +36,7 @@ def test_a_run_leaves_everything_the_contract_names(tmp_path: Path) -> None:
     result = tiny(tmp_path / "run", "v7", fusion=FUSIONS, data={"validation": 0.1})
     names = {path.name for path in result.folder.iterdir()}
     assert {"config.yaml", "partition.json", "metrics.jsonl", "summary.json", "uploads"} <= names
-    summary = result.summary
+    summary = asdict(result.summary)
     assert (summary["method"], summary["dataset"], summary["seed"]) == ("v7", "digits", 1)
     assert (summary["rounds"], summary["status"], summary["warnings"]) == (2, "finished", [])
     for key in ("final_accuracy", "peak_test_accuracy", "balanced_accuracy", "macro_f1"):
@@ -57,7 +59,7 @@ def test_the_same_seed_gives_the_same_metrics_and_another_seed_others(tmp_path: 
     )
     assert timeless(first) == timeless(again)
     assert timeless(first) != timeless(other)
-    assert first.summary["partition_hash"] != other.summary["partition_hash"]
+    assert first.summary.partition_hash != other.summary.partition_hash
 
 
 def test_a_loaded_run_predicts_what_the_run_reported(tmp_path: Path) -> None:
@@ -78,9 +80,9 @@ def test_an_empty_client_is_skipped_and_named(tmp_path: Path) -> None:
     partition.save(tmp_path / "partition.json", "digits", labels)
     place = {"kind": "file", "file": str(tmp_path / "partition.json")}
     result = tiny(tmp_path / "run", partition=place, fusion=FUSIONS)
-    assert result.summary["warnings"] == ["client 0 holds no sample: it is skipped and has weight 0"]
-    assert result.summary["local_accuracy"][0] is None
-    assert result.summary["upload_bytes"][0] is None
+    assert result.summary.warnings == ["client 0 holds no sample: it is skipped and has weight 0"]
+    assert result.summary.local_accuracy[0] is None
+    assert result.summary.upload_bytes[0] is None
     warning = next(record for record in result.metrics if record["event"] == "warning")
     assert (warning["kind"], warning["client"]) == ("empty-client", 0)
     assert sorted(result.lambdas) == [1, 2]
@@ -102,7 +104,7 @@ def test_validation_accuracy_is_measured_on_the_samples_held_out(tmp_path: Path)
     images = torch.from_numpy(train.images[held_out]).float() / 255
     predicted = result.predictor(images).argmax(dim=1).numpy()
     correct = float((predicted == train.labels[held_out]).mean())
-    assert result.summary["validation_accuracy"]["sketch-guided"] == pytest.approx(correct)
+    assert result.summary.validation_accuracy["sketch-guided"] == pytest.approx(correct)
 
 
 def test_a_partition_file_decides_the_number_of_clients_and_what_is_held_out(tmp_path: Path) -> None:
@@ -129,15 +131,19 @@ def test_a_run_that_breaks_says_so_in_its_folder(tmp_path: Path) -> None:
         _ = load_run(tmp_path / "run").predictor
 
 
-def test_a_damaged_run_folder_is_told(tmp_path: Path) -> None:
+def test_a_damaged_run_folder_is_refused_with_the_reason(tmp_path: Path) -> None:
     folder = tiny(tmp_path / "run", train={"rounds": 1}).folder
     (folder / "uploads/client-001.safetensors").unlink()
     with pytest.raises(UserError, match=r"client-001\.safetensors: missing"):
         _ = load_run(folder).predictor
     (folder / "metrics.jsonl").write_text('{"event": ')
-    with pytest.raises(UserError, match=r"metrics\.jsonl: missing or corrupt"):
+    with pytest.raises(UserError, match=r"metrics\.jsonl: is corrupt"):
         load_run(folder)
+    (folder / "metrics.jsonl").unlink()
     (folder / "summary.json").write_text("[]")
+    with pytest.raises(UserError, match=r"summary\.json: is corrupt"):
+        load_run(folder)
+    (folder / "summary.json").unlink()
     with pytest.raises(UserError, match="holds no run that ended"):
         load_run(folder)
 
@@ -162,8 +168,53 @@ def test_runs_started_together_never_share_a_folder(tmp_path: Path) -> None:
 
 def test_a_divergent_run_warns_and_writes_no_nan(tmp_path: Path) -> None:
     result = tiny(tmp_path / "run", train={"rounds": 1, "lr": 1e30, "clip_norm": 0.0, "batch_size": 64})
-    assert "not finite" in result.summary["warnings"][0]
+    assert "not finite" in result.summary.warnings[0]
     assert "NaN" not in (tmp_path / "run/metrics.jsonl").read_text()
+
+
+def test_a_transductive_rule_is_evaluated_and_never_made_into_a_predictor(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="zscore-batch scores an image by the others beside it"):
+        tiny(tmp_path / "run", fusion="zscore-batch,class-mean")
+    assert not (tmp_path / "run").exists()
+    result = tiny(tmp_path / "run", fusion="class-mean,zscore-batch")
+    assert result.accuracy["zscore-batch"] > 0
+    settings = {**result.run.settings, "fusion": "zscore-batch,class-mean"}
+    with pytest.raises(UserError, match="makes no predictor"):
+        predictor_of(replace(result.run, settings=settings))
+
+
+def test_threads_are_chosen_recorded_and_given_back(tmp_path: Path) -> None:
+    before = torch.get_num_threads()
+    seen: list[int] = []
+    experiment = Experiment("v4", train={"rounds": 1}, threads=2, out=tmp_path / "two")
+    result = experiment.run(lambda event: seen.append(torch.get_num_threads()))
+    assert seen[0] == 2
+    assert torch.get_num_threads() == before
+    assert result.config.general.threads == 2
+    assert (result.summary.environment or {})["threads"] == 2
+    assert "threads: 2" in (tmp_path / "two" / "report.html").read_text()
+    left_unset = tiny(tmp_path / "unset", train={"rounds": 1})
+    assert left_unset.config.general.threads == 1
+    assert "threads: 1" in (tmp_path / "unset" / "config.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "small", "load", "threads"),
+    [
+        (None, True, 0.0, 1),
+        (None, False, 0.1, 4),
+        (None, False, 9.0, 1),
+        (None, False, 2.2, 2),
+        (7, True, 9.0, 7),
+    ],
+)
+def test_unset_threads_leave_a_busy_machine_alone(
+    wanted: int | None, small: bool, load: float, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("anchorfl.compute.devices.cores", lambda: 4)
+    monkeypatch.setattr("torch.get_num_threads", lambda: 4)
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
+    assert choose_threads(wanted, small) == threads
 
 
 def test_an_output_folder_that_holds_a_run_is_refused(tmp_path: Path) -> None:

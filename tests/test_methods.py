@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from anchorfl import Experiment
-from anchorfl.client import Client
-from anchorfl.config import resolve
-from anchorfl.data.dataset import ImageStore
-from anchorfl.events import as_record
-from anchorfl.methods import METHODS
-from anchorfl.schedules import Moment
+from anchorfl.data import ImageStore
+from anchorfl.engine import as_record
+from anchorfl.objective import Moment
+from anchorfl.registry import METHODS
+from anchorfl.settings import resolve
+from anchorfl.site import Client
 from tests.conftest import command, make_trainer
 
 NAMES = [
@@ -97,7 +97,7 @@ def test_v12_and_v12_gamma_differ_in_gamma_alone() -> None:
 def test_a_method_is_shown_with_formula_source_and_defaults(method: str, tmp_path: Path) -> None:
     from rich.console import Console
 
-    from anchorfl.report.catalogue import show_methods
+    from anchorfl.report.methods import show_methods
 
     console = Console(width=120, record=True, file=(tmp_path / "log").open("w"))
     show_methods(console, method, fusions=False)

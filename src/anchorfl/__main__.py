@@ -1,5 +1,5 @@
 """`python -m anchorfl` is the command."""
 
-from anchorfl.cli import main
+from anchorfl.cli.main import main
 
 main()

@@ -2,4 +2,4 @@
 
 
 class UserError(Exception):
-    """A mistake in what was asked for, told in one line; the command ends with exit code 2."""
+    """A mistake in what was asked for, stated in one line; the command ends with exit code 2."""

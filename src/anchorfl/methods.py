@@ -1,6 +1,6 @@
 """The table of methods: a method is data, and the training loop never asks for its name.
 
-What a method's lambda does is said by its balance: the formula, what the weights see, the stationary
+What a method's lambda does is stated by its balance: the formula, what the weights see, the stationary
 point, the source.
 """
 
@@ -9,38 +9,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from anchorfl.registry import Registry
+from anchorfl.registry import METHODS
+
+FAFI = ("classification", "supervised_contrast", "prototype_feature", "prototype_self")
 
 
 @dataclass(frozen=True)
 class Method:
     """A named composition of base terms, what clients align to, a balance and defaults.
 
-    `anchors` is `etf` (prototypes to fixed anchors), `bank` (features against a public bank) or
-    nothing. Schedule, start, stages and learning rates are options of the balance.
+    `target` names an align target: `etf` (prototypes to fixed anchors), `bank` (features against a
+    public bank) or nothing. Schedule, start, stages and learning rates are options of the balance.
     """
 
     summary: str
     balance: str = "none"
-    anchors: str | None = "etf"
+    target: str | None = "etf"
     defaults: Mapping[str, object] = field(default_factory=dict)
-    base_terms: tuple[str, ...] = (
-        "classification",
-        "supervised_contrast",
-        "prototype_feature",
-        "prototype_self",
-    )
+    base_terms: tuple[str, ...] = FAFI
 
-
-METHODS: Registry[Method] = Registry("method", __name__)
 
 LINEAR = {"align.schedule": "linear"}
 COSINE = {"align.schedule": "cosine"}
 PUBLIC = {"partition.public": 0.1, "train.local_epochs": 5, "train.reset_optimizer": True}
 
 for name, method in {
-    "v4": Method("the FAFI baseline: no alignment", anchors=None),
-    "v6": Method("two stages a round: contrast with a public bank, then V4", "stages", "bank", PUBLIC),
+    "v4": Method("the FAFI baseline: no alignment", target=None),
+    "v6": Method(
+        "two stages per round: contrast with a public bank, then V4", "stages", "bank", PUBLIC
+    ),
     "v6-curriculum": Method("V6 with a weight that rises in a round", "curriculum", "bank", PUBLIC),
     "v6-adaptive": Method("V6 with a weight that rises on success", "adaptive", "bank", PUBLIC),
     "v7": Method("prototypes pulled to shared ETF anchors, lambda fixed at 5", "fixed"),

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 import yaml
 
 from anchorfl.errors import UserError
-from anchorfl.registry import suggestion
+from anchorfl.registry import Registry, suggestion
 
 T = TypeVar("T")
 KIND_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
@@ -25,11 +25,19 @@ def option(
     above: float | None = None,
     at_least: float | None = None,
     below: float | None = None,
-    choices: tuple[str, ...] | None = None,
+    choices: tuple[str, ...] | Registry[Any] | None = None,
 ) -> Any:
     """A dataclass field that documents itself and knows its limits."""
     limits = {"above": above, "at_least": at_least, "below": below, "choices": choices}
     return field(default=default, metadata={"help": help, **limits})
+
+
+def choices_of(item: Field[Any]) -> list[str] | None:
+    """The words a field accepts, where it accepts only some: a fixed few, or a registry's names."""
+    choices = item.metadata.get("choices")
+    if choices is None:
+        return None
+    return choices.names() if isinstance(choices, Registry) else list(choices)
 
 
 def key_of(item: Field[Any]) -> str:
@@ -39,9 +47,10 @@ def key_of(item: Field[Any]) -> str:
 
 def allowed(item: Field[Any], kind: type) -> str:
     """What a field accepts, in words."""
+    choices = choices_of(item)
+    if choices is not None:
+        return "one of " + ", ".join(choices)
     limits = item.metadata
-    if limits.get("choices"):
-        return "one of " + ", ".join(limits["choices"])
     words = [KIND_NAMES[kind]]
     if limits.get("above") is not None:
         words.append(f"above {limits['above']:g}")
@@ -53,7 +62,7 @@ def allowed(item: Field[Any], kind: type) -> str:
 
 
 def field_kind(owner: type, item: Field[Any]) -> tuple[type, bool]:
-    """The plain type of a field, and whether it may be left open (None)."""
+    """The plain type of a field, and whether it may be left unset (None)."""
     hint = get_type_hints(owner)[item.name]
     kinds = [kind for kind in (get_args(hint) or (hint,)) if kind is not NoneType]
     return kinds[0], hint is not kinds[0]
@@ -80,9 +89,9 @@ def convert(value: object, kind: type) -> object:
 
 
 def within(value: Any, item: Field[Any]) -> bool:
-    limits = item.metadata
+    limits, choices = item.metadata, choices_of(item)
     return (
-        (limits.get("choices") is None or value in limits["choices"])
+        (choices is None or value in choices)
         and (limits.get("above") is None or value > limits["above"])
         and (limits.get("at_least") is None or value >= limits["at_least"])
         and (limits.get("below") is None or value < limits["below"])
@@ -108,7 +117,8 @@ def build(owner: type[T], values: Mapping[str, object], section: str) -> T:
         except (ValueError, yaml.YAMLError):
             accepted = False
         if not accepted:
-            raise UserError(f"{prefix}{key}={value}: must be {allowed(item, kind)}")
+            nearest = suggestion(str(value), choices_of(item) or ())
+            raise UserError(f"{prefix}{key}={value}: must be {allowed(item, kind)}{nearest}")
     return owner(**checked)
 
 

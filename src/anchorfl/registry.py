@@ -1,4 +1,7 @@
-"""Things known by name: data sets, methods, balances, fusions, models."""
+"""Things known by name, and the table of every kind of them.
+
+Each kind can be added to from another package, through the entry point group `anchorfl.KIND`.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,24 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from anchorfl.errors import UserError
+
+if TYPE_CHECKING:
+    from anchorfl.data import DatasetSpec, PartitionKind
+    from anchorfl.engine import ListenerFactory
+    from anchorfl.methods import Method
+    from anchorfl.models import EncoderFactory
+    from anchorfl.objective import AlignTarget, Balance, BaseTerm, Schedule
+    from anchorfl.server import Fusion
+    from anchorfl.site import Statistic
 
 T = TypeVar("T")
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """A half sentence that names the nearest known spelling, or nothing."""
+    """A half sentence with the nearest known spelling, or nothing."""
     spellings = {name.lower(): name for name in known}
     close = get_close_matches(word.lower(), list(spellings), n=1, cutoff=0.5)
     return f"; did you mean {spellings[close[0]]}?" if close else ""
@@ -23,13 +35,13 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 class Registry(Generic[T]):
     """A table from names to things of one kind.
 
-    The entries of this package are registered when `module` is imported; other packages add theirs
-    through the entry point group `anchorfl.<kind>` and are imported when they are asked for.
+    Nothing is imported until a name is asked for. Then `modules` are, which register the entries of
+    this package; an entry of another package is imported when it is asked for itself.
     """
 
-    def __init__(self, kind: str, module: str) -> None:
+    def __init__(self, kind: str, *modules: str) -> None:
         self.kind = kind
-        self._module = module
+        self._modules = modules
         self._entries: dict[str, T] = {}
         self._families: dict[str, Callable[[str], T]] = {}
         self._elsewhere: dict[str, EntryPoint] = {}
@@ -54,7 +66,8 @@ class Registry(Generic[T]):
     def _load(self) -> None:
         if not self._loaded:
             self._loaded = True
-            import_module(self._module)
+            for module in self._modules:
+                import_module(module)
             points = entry_points(group=f"anchorfl.{self.kind.replace(' ', '_')}")
             self._elsewhere = {point.name: point for point in points}
 
@@ -63,7 +76,7 @@ class Registry(Generic[T]):
         return list({**self._entries, **self._elsewhere})
 
     def __contains__(self, name: str) -> bool:
-        """Whether it is there and loaded."""
+        """Whether it is registered and imported."""
         return name in self._entries
 
     def get(self, name: str) -> T:
@@ -83,3 +96,18 @@ class Registry(Generic[T]):
                 f" (known: {', '.join(self.names())})"
             )
         return self._entries[name]
+
+
+METHODS: Registry[Method] = Registry("method", "anchorfl.methods")
+BASE_TERMS: Registry[BaseTerm] = Registry("base term", "anchorfl.objective.base_terms")
+ALIGN_TARGETS: Registry[AlignTarget] = Registry("align target", "anchorfl.objective.targets")
+BALANCES: Registry[type[Balance]] = Registry("balance", "anchorfl.objective.balance")
+SCHEDULES: Registry[Schedule] = Registry("schedule", "anchorfl.objective.schedules")
+DATASETS: Registry[DatasetSpec] = Registry("data set", "anchorfl.data.catalog")
+PARTITIONS: Registry[PartitionKind] = Registry("partition kind", "anchorfl.data.draws")
+ENCODERS: Registry[EncoderFactory] = Registry("model", "anchorfl.models.encoders")
+STATISTICS: Registry[Statistic] = Registry("statistic", "anchorfl.site.statistics")
+FUSIONS: Registry[type[Fusion]] = Registry("fusion", "anchorfl.server.fusion")
+LISTENERS: Registry[ListenerFactory] = Registry(
+    "listener", "anchorfl.engine.trackers", "anchorfl.report.listener"
+)

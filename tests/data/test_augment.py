@@ -3,13 +3,8 @@ import colorsys
 import pytest
 import torch
 
-from anchorfl.data.augment import (
-    Augmentation,
-    augmentation_for,
-    change_colours,
-    crop_and_flip,
-    rotate_hue,
-)
+from anchorfl.data import Augmentation, augmentation_for
+from anchorfl.data.augment import change_colours, crop_and_flip, rotate_hue
 
 COUNT = 40_000
 

@@ -9,9 +9,10 @@ from threading import Thread
 
 import pytest
 
-from anchorfl.data import catalog, fetch
+from anchorfl.data import fetch
 from anchorfl.data.catalog import Download
 from anchorfl.errors import UserError
+from anchorfl.registry import DATASETS
 
 
 class Server(ThreadingHTTPServer):
@@ -58,10 +59,10 @@ def offer(server: Server, monkeypatch: pytest.MonkeyPatch, name: str, file: str,
     """Point a data set of the catalogue at the server."""
     server.files[f"/{file}"] = body
     url = f"http://127.0.0.1:{server.server_port}/{file}"
-    spec = catalog.DATASETS.get(name)
+    spec = DATASETS.get(name)
     download = Download(url, hashlib.md5(body).hexdigest())
     changed = replace(spec, downloads=(download,))
-    monkeypatch.setitem(catalog.DATASETS._entries, name, changed)
+    monkeypatch.setitem(DATASETS._entries, name, changed)
 
 
 def archive(members: dict[str, bytes]) -> bytes:
@@ -84,10 +85,12 @@ def test_an_archive_is_downloaded_checked_and_unpacked(
     body = archive({"cifar-10-batches-py/data_batch_1": b"rows"})
     offer(server, monkeypatch, "cifar10", "cifar-10-python.tar.gz", body)
     seen: list[tuple[int, int | None]] = []
-    folder = fetch.fetch("cifar10", tmp_path, lambda file, done, total: seen.append((done, total)))
+    folder = fetch.fetch_dataset(
+        "cifar10", tmp_path, lambda file, done, total: seen.append((done, total))
+    )
     assert (folder / "data_batch_1").read_bytes() == b"rows"
     assert seen[-1] == (len(body), len(body))
-    fetch.fetch("cifar10", tmp_path, quiet)
+    fetch.fetch_dataset("cifar10", tmp_path, quiet)
     assert len(server.ranges) == 1
 
 
@@ -98,9 +101,9 @@ def test_a_broken_download_is_told_and_then_resumed(
     offer(server, monkeypatch, "svhn", "train_32x32.mat", body)
     server.cuts = 1
     with pytest.raises(UserError, match="broke off") as caught:
-        fetch.fetch("svhn", tmp_path, quiet)
+        fetch.fetch_dataset("svhn", tmp_path, quiet)
     assert str(tmp_path / "svhn" / "train_32x32.mat") in str(caught.value)
-    fetch.fetch("svhn", tmp_path, quiet)
+    fetch.fetch_dataset("svhn", tmp_path, quiet)
     assert server.ranges == [None, f"bytes={len(body) // 2}-"]
     assert (tmp_path / "svhn" / "train_32x32.mat").read_bytes() == body
 
@@ -111,18 +114,18 @@ def test_a_file_with_another_md5_is_refused(
     offer(server, monkeypatch, "svhn", "train_32x32.mat", b"right")
     server.files["/train_32x32.mat"] = b"wrong"
     with pytest.raises(UserError, match="another md5"):
-        fetch.fetch("svhn", tmp_path, quiet)
+        fetch.fetch_dataset("svhn", tmp_path, quiet)
     assert not list((tmp_path / "svhn").iterdir())
 
 
 def test_offline_the_message_says_which_file_belongs_where(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    spec = catalog.DATASETS.get("cifar10")
+    spec = DATASETS.get("cifar10")
     dead = (Download("http://127.0.0.1:9/cifar-10-python.tar.gz", spec.downloads[0].md5),)
-    monkeypatch.setitem(catalog.DATASETS._entries, "cifar10", replace(spec, downloads=dead))
+    monkeypatch.setitem(DATASETS._entries, "cifar10", replace(spec, downloads=dead))
     with pytest.raises(UserError) as caught:
-        fetch.fetch("cifar10", tmp_path, quiet)
+        fetch.fetch_dataset("cifar10", tmp_path, quiet)
     message = str(caught.value)
     assert str(tmp_path / "cifar-10-python.tar.gz") in message
     assert spec.downloads[0].md5 in message
@@ -138,4 +141,4 @@ def test_an_archive_cannot_write_outside_its_folder(tmp_path: Path) -> None:
 
 def test_embedded_data_needs_no_fetching(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="nothing to fetch"):
-        fetch.fetch("digits", tmp_path, quiet)
+        fetch.fetch_dataset("digits", tmp_path, quiet)

@@ -11,8 +11,7 @@ import pytest
 from PIL import Image
 
 from anchorfl.config import DataOptions
-from anchorfl.data import readers
-from anchorfl.data.dataset import Dataset, load_dataset
+from anchorfl.data import Dataset, load_dataset, readers
 from anchorfl.errors import UserError
 from tests.conftest import write_cifar10, write_cifar100, write_idx, write_svhn
 

@@ -9,23 +9,14 @@ import pytest
 import torch
 
 from anchorfl import Experiment
-from anchorfl.balance.uncertainty import Uncertainty
-from anchorfl.config import resolve
-from anchorfl.diagnose.forecast import (
-    Point,
-    Round,
-    Setting,
-    forecast,
-    forecast_run,
-    geometric,
-    leaves,
-    slopes,
-    smallest_gamma,
-)
+from anchorfl.diagnose import forecast, forecast_run, geometric, leaves, smallest_gamma
 from anchorfl.diagnose.guard import replay
 from anchorfl.errors import UserError
-from anchorfl.methods import METHODS
-from anchorfl.records import read_run
+from anchorfl.objective import Point, RoundMeans, Setting, Uncertainty
+from anchorfl.objective.balance.descent import slopes
+from anchorfl.registry import METHODS
+from anchorfl.runs import read_run
+from anchorfl.settings import resolve
 from tests.conftest import RECORDS, command
 
 LEARNED = [
@@ -94,7 +85,7 @@ def test_a_forecast_follows_a_fresh_run_of_v10_decoupled(tmp_path: Path) -> None
 
 
 def test_v12_explodes_and_v12_gamma_does_not_on_a_falling_align_loss() -> None:
-    rounds = [Round(8.0, align) for align in geometric(1.0, 0.001, 50)]
+    rounds = [RoundMeans(8.0, align) for align in geometric(1.0, 0.001, 50)]
     points = forecast(resolve("v12", {}).align, rounds)
     assert points[-1].raw > 100_000
     assert leaves(points, 100) == 16 or leaves(points, 100) == 15
@@ -109,16 +100,16 @@ def test_v12_explodes_and_v12_gamma_does_not_on_a_falling_align_loss() -> None:
 
 
 def test_a_slow_sigma_lags_behind_its_stationary_value() -> None:
-    rounds = [Round(8.0, 1.0, steps=2)] * 5
+    rounds = [RoundMeans(8.0, 1.0, steps=2)] * 5
     slow = forecast(resolve("v10-decoupled", {"align.sigma_lr": 0.005}).align, rounds)
-    fast = forecast(resolve("v10-decoupled", {}).align, [Round(8.0, 1.0, steps=200)] * 5)
+    fast = forecast(resolve("v10-decoupled", {}).align, [RoundMeans(8.0, 1.0, steps=200)] * 5)
     assert slow[-1].raw < 2
     assert fast[-1].raw == pytest.approx(8.0, rel=0.01)
 
 
 def test_a_method_without_lambda_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no lambda to forecast"):
-        forecast(resolve("v4", {}).align, [Round(8.0, 1.0)])
+        forecast(resolve("v4", {}).align, [RoundMeans(8.0, 1.0)])
     done = command("forecast", "--method", "v4", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == "error: this method has no lambda to forecast\n"
@@ -169,7 +160,7 @@ def test_a_run_that_was_stopped_is_forecast_on_the_schedule_it_had(tmp_path: Pat
 
 def test_the_runs_own_schedule_and_epochs_reach_the_sigmas() -> None:
     balance = resolve("v12", {}).align
-    rounds = [Round(8.0, 1.0, steps=4)] * 10
+    rounds = [RoundMeans(8.0, 1.0, steps=4)] * 10
     plain = forecast(balance, rounds)
     slowed = forecast(balance, rounds, setting=Setting(10, rate=lambda progress: 0.1))
     reset = forecast(balance, rounds, setting=Setting(10, reset_optimizer=True))

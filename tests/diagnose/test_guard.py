@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from anchorfl import Experiment
-from anchorfl.config import read_preset, resolve
-from anchorfl.diagnose.guard import Guard, replay
+from anchorfl.diagnose import Guard
+from anchorfl.diagnose.guard import replay
 from anchorfl.experiment import Result, run_config
-from anchorfl.records import Run, read_run
+from anchorfl.runs import Run, read_run
+from anchorfl.settings import read_preset, resolve
 from tests.conftest import RECORDS
 
 PRESET = Path(__file__).parents[2] / "presets" / "v12-gamma-digits.yaml"
@@ -89,11 +90,11 @@ def test_on_the_digits_preset_v12_is_caught_in_time_and_v12_gamma_is_left_alone(
 
 def test_stop_ends_the_run_with_everything_saved(tmp_path: Path) -> None:
     result = run_preset("v12", tmp_path, **{"align.guard": "stop"})
-    assert result.summary["status"] == "stopped"
-    assert result.summary["rounds"] < 30
+    assert result.summary.status == "stopped"
+    assert result.summary.rounds < 30
     assert result.accuracy["class-mean"] > 0.5
     assert result.predictor.class_names
-    assert "align.guard=stop" in result.summary["warnings"][0]
+    assert "align.guard=stop" in result.summary.warnings[0]
 
 
 def test_cap_holds_the_effective_lambda_and_says_so(tmp_path: Path) -> None:
@@ -113,14 +114,14 @@ def test_methods_without_a_runaway_lambda_raise_no_alarm(method: str, tmp_path: 
 
 def test_the_guard_can_be_switched_off(tmp_path: Path) -> None:
     words = {"align.guard": "off", "train.rounds": 18}
-    assert not run_preset("v12", tmp_path, **words).summary["warnings"]
+    assert not run_preset("v12", tmp_path, **words).summary.warnings
 
 
 @pytest.mark.parametrize("lr", [1e30, 1e8])
 def test_numbers_that_are_not_finite_end_in_a_warning_and_a_page(lr: float, tmp_path: Path) -> None:
     train = {"rounds": 2, "lr": lr, "clip_norm": 0}
     result = Experiment("v12", train=train, seed=1, out=tmp_path / "run").run()
-    assert "has a loss that is not finite; lower train.lr" in str(result.summary["warnings"])
+    assert "has a loss that is not finite; lower train.lr" in str(result.summary.warnings)
     assert "A loss was not finite" in (tmp_path / "run" / "report.html").read_text()
 
 

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from anchorfl import Experiment
-from anchorfl.diagnose.verdicts import RULES, diagnose, listed
-from anchorfl.records import Run, read_run
+from anchorfl.diagnose import diagnose
+from anchorfl.diagnose.verdict import listed
+from anchorfl.diagnose.verdicts import RULES
+from anchorfl.runs import Run, Summary, read_run
 from tests.conftest import RECORDS, command
 
 
@@ -22,7 +24,7 @@ def changed(run: Run, **values: Any) -> Run:
     return replace(run, metrics=metrics)
 
 
-def test_an_explosion_is_told_with_who_when_and_why() -> None:
+def test_an_explosion_is_described_with_who_when_and_why() -> None:
     verdict = RULES["runaway"](record("v12-svhn-seed1"))
     assert verdict is not None
     assert "ran away on clients 1, 2, 3, from round 10 on" in verdict.text
@@ -30,11 +32,11 @@ def test_an_explosion_is_told_with_who_when_and_why() -> None:
     assert "which raises B/A by e^1.8" in verdict.text
     assert "and s from 1 to 0.8, e^0.2; its stationary lambda was 52.32" in verdict.text
     assert "The raw one reached 6.67e+07 in round 49" in verdict.text
-    assert "v12-gamma with align.gamma=0.05 or more" in verdict.text
+    assert "v12-gamma with align.gamma=0.05 or more" in verdict.advice
     assert RULES["runaway"](record("v12-gamma-svhn-seed1")) is None
 
 
-def test_a_failed_readout_is_told_from_failed_encoders() -> None:
+def test_a_failed_readout_is_separated_from_failed_encoders() -> None:
     run = record("v12-svhn-seed1")
     verdict = RULES["readout"](run)
     assert verdict is not None
@@ -75,7 +77,7 @@ def test_frozen_encoders_are_named_where_clipping_takes_their_step() -> None:
     assert RULES["frozen"](grouped) is None
 
 
-def test_annealing_that_cancels_itself_is_told_with_the_product() -> None:
+def test_annealing_that_cancels_itself_is_described_with_the_product() -> None:
     verdict = RULES["cancelled"](record("v12-svhn-seed2"))
     assert verdict is not None
     assert "cancelled on client 2: while s fell from 0.5 to 0.02" in verdict.text
@@ -86,7 +88,7 @@ def test_a_slow_sigma_is_noted_and_no_problem() -> None:
     verdict = RULES["slow-sigma"](record("v12-gamma-svhn-seed1"))
     assert verdict is not None
     assert not verdict.problem
-    assert "client 4, with 2 steps a round, ends at lambda 22.9 where 58.9" in verdict.text
+    assert "client 4, with 2 steps per round, ends at lambda 22.9 where 58.9" in verdict.text
     assert RULES["slow-sigma"](record("v12-gamma-svhn-seed2")) is None
 
 
@@ -106,12 +108,67 @@ def test_a_divided_gradient_is_no_over_alignment() -> None:
     assert RULES["divided"](changed(source, **values)) is None
 
 
-def test_a_fusion_below_the_best_client_is_told_with_one_that_is_not() -> None:
+def test_a_fusion_below_the_best_client_is_named() -> None:
     verdict = RULES["no-gain"](record("v12-svhn-seed1"))
     assert verdict is not None
     assert "feature-mean ends at 45.0 %, below the best single client's 52.9 %" in verdict.text
-    assert "class-mean has 77.8 %: use fusion=class-mean" in verdict.text
     assert RULES["no-gain"](record("v12-gamma-svhn-seed1")) is None
+
+
+def ending(accuracy: dict[str, float], images: int) -> Run:
+    """A run whose last evaluation had these accuracies on so many test images."""
+    run = record("v12-svhn-seed1")
+    last = max(entry["round"] for entry in run.metrics if entry["event"] == "round")
+    metrics = [
+        {**entry, "accuracy": accuracy}
+        if entry["event"] == "round" and entry["round"] == last
+        else entry
+        for entry in run.metrics
+    ]
+    confusion = {name: [[images, 0], [0, 0]] for name in accuracy}
+    return replace(run, metrics=metrics, summary=replace(run.summary, confusion=confusion))
+
+
+def test_a_rule_is_recommended_only_where_it_beats_the_primary_one_by_more_than_chance() -> None:
+    better = RULES["better-fusion"](ending({"feature-mean": 0.45, "class-mean": 0.778}, 10_000))
+    assert better is not None
+    assert "class-mean ends at 77.8 %, feature-mean at 45.0 % on 10,000 test images" in better.text
+    assert better.advice == "Use fusion=class-mean."
+    for accuracy, images in [
+        ({"sketch-guided": 0.986, "class-mean": 0.847}, 10_000),
+        ({"feature-mean": 0.847, "class-mean": 0.903}, 72),
+        ({"feature-mean": 0.45, "zscore-batch": 0.9}, 10_000),
+    ]:
+        run = ending(accuracy, images)
+        assert RULES["better-fusion"](run) is None
+        assert "Use fusion" not in " ".join(verdict.text for verdict in diagnose(run))
+
+
+def test_a_difference_of_few_images_is_no_failure() -> None:
+    few, many = (ending({"feature-mean": 0.61, "class-mean": 0.778}, n) for n in (72, 26_032))
+    assert RULES["readout"](many) is not None
+    assert RULES["readout"](few) is None
+    assert RULES["no-gain"](ending({"feature-mean": 0.50}, 72)) is None
+    assert RULES["no-gain"](ending({"feature-mean": 0.50}, 26_032)) is not None
+
+
+def test_one_illness_gets_one_cure() -> None:
+    texts = " ".join(verdict.text for verdict in diagnose(record("v12-svhn-seed2")))
+    assert "Annealing was cancelled" in texts
+    assert texts.count("v12-gamma") == 1
+    assert "Raise align.sigma_lr" not in texts
+    assert texts.count("fusion=") == 1
+
+
+def test_a_finite_loss_far_above_guessing_is_a_divergence(tmp_path: Path) -> None:
+    train = {"rounds": 2, "lr": 1e9}
+    result = Experiment("v12", train=train, seed=1, out=tmp_path / "run").run()
+    texts = [verdict.text for verdict in diagnose(result.run)]
+    assert "Training diverged on clients" in " ".join(texts)
+    assert "Lower train.lr, which is 1e+09." in " ".join(texts)
+    assert "v12-gamma" not in " ".join(texts)
+    assert not any("Nothing is wrong" in text for text in texts)
+    assert RULES["diverged"](record("v7-cifar10-seed1")) is None
 
 
 def test_a_capped_lambda_is_said_to_have_been_held() -> None:
@@ -140,9 +197,8 @@ def test_many_clients_are_counted_and_not_listed() -> None:
 
 def test_a_client_with_one_class_is_named() -> None:
     run = record("v12-svhn-seed1")
-    assert run.summary is not None
-    table = [row if k else [7] + [0] * 9 for k, row in enumerate(run.summary["label_table"])]
-    single = replace(run, summary={**run.summary, "label_table": table})
+    table = [row if k else [7] + [0] * 9 for k, row in enumerate(run.summary.label_table or [])]
+    single = replace(run, summary=replace(run.summary, label_table=table))
     verdict = RULES["single-class"](single)
     assert verdict is not None
     assert verdict.text == "Client 0 holds one class."
@@ -152,16 +208,15 @@ def test_a_client_with_one_class_is_named() -> None:
 def test_a_run_that_did_not_finish_says_so() -> None:
     run = record("v12-svhn-seed1")
     assert RULES["status"](run) is None
-    assert run.summary is not None
-    stopped = RULES["status"](replace(run, summary={**run.summary, "status": "stopped"}))
+    stopped = RULES["status"](replace(run, summary=replace(run.summary, status="stopped")))
     assert stopped is not None
     assert stopped.text == "The run stopped; 50 of 50 rounds are recorded."
-    killed = RULES["status"](replace(run, summary=None, metrics=run.metrics[:12]))
+    killed = RULES["status"](replace(run, summary=Summary(), metrics=run.metrics[:12]))
     assert killed is not None
     assert "is still going, or was killed; 2 of 50" in killed.text
 
 
-def test_a_loss_that_is_not_finite_is_told() -> None:
+def test_a_loss_that_is_not_finite_is_reported() -> None:
     run = record("v12-svhn-seed1")
     warning = {"event": "warning", "kind": "non-finite", "message": "", "client": 3, "round": 2}
     verdict = RULES["non-finite"](replace(run, metrics=[*run.metrics, warning]))

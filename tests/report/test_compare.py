@@ -8,8 +8,8 @@ import pytest
 
 from anchorfl import Experiment
 from anchorfl.errors import UserError
-from anchorfl.records import Run, read_run
 from anchorfl.report.compare import comparison, draws, group_runs
+from anchorfl.runs import Run, read_run
 from tests.conftest import RECORDS, command
 
 
@@ -29,7 +29,7 @@ def test_runs_that_differ_in_the_seed_alone_are_averaged(runs: list[Run]) -> Non
     headings, rows = comparison(group_runs(runs), "v4")
     assert headings[:5] == ["run", "seeds", "sketch-guided", "class-mean", "feature-mean"]
     assert [row[:2] for row in rows] == [["v4", "1 2"], ["v7", "1 2"]]
-    values = [100 * run.summary["final_accuracy"]["sketch-guided"] for run in runs]  # type: ignore[index]
+    values = [100 * (run.summary.accuracy("sketch-guided") or 0) for run in runs]
     assert rows[0][2].startswith(f"{(values[0] + values[1]) / 2:.2f} +- ")
     difference = (values[2] - values[0] + values[3] - values[1]) / 2
     assert rows[1][5].startswith(f"{difference:.2f} +- ")
@@ -71,7 +71,7 @@ def test_the_command_writes_table_and_page(runs: list[Run], tmp_path: Path) -> N
 
 
 def test_a_run_that_stopped_or_is_not_there_is_refused(runs: list[Run], tmp_path: Path) -> None:
-    stopped = replace(runs[0], summary={**(runs[0].summary or {}), "status": "stopped"})
+    stopped = replace(runs[0], summary=replace(runs[0].summary, status="stopped"))
     with pytest.raises(UserError, match="did not finish"):
         group_runs([stopped, *runs[1:]])
     done = command("compare", str(runs[0].folder), "typo", cwd=tmp_path)

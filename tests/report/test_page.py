@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from anchorfl import Experiment
-from anchorfl.records import read_run
 from anchorfl.report.page import page_data, write_page
+from anchorfl.runs import read_run
 from tests.conftest import RECORDS, command
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

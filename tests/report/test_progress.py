@@ -2,10 +2,10 @@ import io
 
 from rich.console import Console
 
-from anchorfl.config import resolve
-from anchorfl.events import Warned
+from anchorfl.engine import Warned
 from anchorfl.experiment import run_config
 from anchorfl.report.progress import LiveProgress, PlainProgress, show_progress
+from anchorfl.settings import resolve
 
 
 def shown(terminal: bool, out: str) -> str:

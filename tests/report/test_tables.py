@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from anchorfl.report.plots import draw_partition_figure
+from anchorfl.report.plots import plot_partition
 from anchorfl.report.tables import partition_table
 
 
@@ -38,4 +38,4 @@ def test_names_with_signs_of_their_own_are_shown_as_they_are(tmp_path: Path) -> 
     assert all(name in text for name in names)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert draw_partition_figure(counts, names, "a $b_$", tmp_path / "p.PNG").is_file()
+        assert plot_partition(counts, names, "a $b_$", tmp_path / "p.PNG").is_file()

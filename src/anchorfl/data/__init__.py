@@ -1,1 +1,34 @@
 """Official data sets, partitions over clients, and augmentation."""
+
+from anchorfl.data.augment import Augmentation, augmentation_for
+from anchorfl.data.catalog import DatasetSpec
+from anchorfl.data.dataset import Dataset, Split, load_dataset
+from anchorfl.data.draws import PartitionKind, draw_name, draw_partition
+from anchorfl.data.facts import ImageFacts, Shape
+from anchorfl.data.fetch import fetch_dataset
+from anchorfl.data.folder import SUFFIXES, class_folders, listed, read_pictures
+from anchorfl.data.partition import Partition, labels_hash, load_partition
+from anchorfl.data.store import ImageStore
+
+__all__ = [
+    "SUFFIXES",
+    "Augmentation",
+    "Dataset",
+    "DatasetSpec",
+    "ImageFacts",
+    "ImageStore",
+    "Partition",
+    "PartitionKind",
+    "Shape",
+    "Split",
+    "augmentation_for",
+    "class_folders",
+    "draw_name",
+    "draw_partition",
+    "fetch_dataset",
+    "labels_hash",
+    "listed",
+    "load_dataset",
+    "load_partition",
+    "read_pictures",
+]

@@ -8,8 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-LUMA = (0.299, 0.587, 0.114)
-LARGEST_FUSED = 64 * 64
+from anchorfl.compute import LUMA
+
+LARGEST_FOR_KERNEL = 64 * 64
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Augmentation:
     grey_chance: float = 0.2
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
-        """One row of parameters a sample: crop x0 y0 width height, flip, four factors, grey.
+        """One row of parameters per sample: crop x0 y0 width height, flip, four factors, grey.
 
         The crop is in shares of the image. Its area is uniform in `area`; the logarithm of its
         ratio is uniform over the part of `ratio` with which that area still fits.
@@ -47,14 +48,14 @@ class Augmentation:
         crop = torch.stack([x0, y0, width, height, flip], dim=1)
         return torch.cat([crop, offsets, grey[:, None]], dim=1)
 
-    def apply(self, images: Tensor, draws: Tensor, fused: bool = False) -> Tensor:
+    def apply(self, images: Tensor, draws: Tensor, kernel: bool = False) -> Tensor:
         """N uint8 images, views x N rows of parameters -> views x N floats in 0..1, view by view.
 
-        `fused` lets a GPU do all of it in one kernel; the numbers are the same.
+        `kernel` lets a GPU do all of it in one kernel; the numbers are the same.
         """
         coloured = any(self.jitter) or self.grey_chance > 0
-        if fused and coloured and images.shape[2] * images.shape[3] <= LARGEST_FUSED:
-            from anchorfl.kernels.augment import augment
+        if kernel and coloured and images.shape[2] * images.shape[3] <= LARGEST_FOR_KERNEL:
+            from anchorfl.compute.kernels.augment import augment
 
             return augment(images, draws)
         rows = draws.flatten(0, 1)

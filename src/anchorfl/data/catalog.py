@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from anchorfl.registry import Registry
+from anchorfl.config import DataOptions
+from anchorfl.data import folder, readers
+from anchorfl.data.dataset import Split
+from anchorfl.registry import DATASETS
+
+Reader = Callable[[Path, DataOptions], tuple[Split, Split, list[str]]]
+"""(data.root, options) -> training split, test split, class names."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +29,11 @@ class Download:
 
 @dataclass(frozen=True)
 class DatasetSpec:
-    """`size` is the side in pixels (None: the user's choice), `reader` a `module:function`."""
+    """`size` is the side in pixels (None: the user's choice)."""
 
     summary: str
     terms: str
-    reader: str
+    reader: Reader
     channels: int
     size: int | None
     mean: tuple[float, ...]
@@ -35,10 +42,6 @@ class DatasetSpec:
     folder: str = ""
     downloads: tuple[Download, ...] = ()
     defaults: Mapping[str, object] = field(default_factory=dict)
-
-
-DATASETS: Registry[DatasetSpec] = Registry("data set", __name__)
-READERS = "anchorfl.data.readers"
 
 
 def idx_downloads(base: str, md5: tuple[str, str, str, str]) -> tuple[Download, ...]:
@@ -52,7 +55,7 @@ DATASETS.register("digits")(
     DatasetSpec(
         summary="1,797 handwritten digits, 8x8 grey, 10 classes; embedded, no file needed",
         terms="UCI Optical Recognition of Handwritten Digits, CC BY 4.0; ships with scikit-learn.",
-        reader=f"{READERS}:read_digits",
+        reader=readers.read_digits,
         channels=1,
         size=8,
         mean=(0.305,),
@@ -65,7 +68,7 @@ DATASETS.register("cifar10")(
     DatasetSpec(
         summary="60,000 photographs, 32x32 colour, 10 classes",
         terms="No licence is stated; cite Krizhevsky, Learning Multiple Layers of Features, 2009.",
-        reader=f"{READERS}:read_cifar10",
+        reader=readers.read_cifar10,
         channels=3,
         size=32,
         mean=(0.4914, 0.4822, 0.4465),
@@ -84,7 +87,7 @@ DATASETS.register("cifar100")(
     DatasetSpec(
         summary="60,000 photographs, 32x32 colour, 100 fine classes",
         terms="No licence is stated; cite Krizhevsky, Learning Multiple Layers of Features, 2009.",
-        reader=f"{READERS}:read_cifar100",
+        reader=readers.read_cifar100,
         channels=3,
         size=32,
         mean=(0.5071, 0.4865, 0.4409),
@@ -103,7 +106,7 @@ DATASETS.register("svhn")(
     DatasetSpec(
         summary="99,289 cropped house numbers, 32x32 colour, 10 classes",
         terms="Non-commercial use only; cite Netzer et al., Reading Digits in Natural Images, 2011.",
-        reader=f"{READERS}:read_svhn",
+        reader=readers.read_svhn,
         channels=3,
         size=32,
         mean=(0.4377, 0.4438, 0.4728),
@@ -126,7 +129,7 @@ DATASETS.register("mnist")(
     DatasetSpec(
         summary="70,000 handwritten digits, 28x28 grey, 10 classes",
         terms="CC BY-SA 3.0; cite LeCun, Cortes and Burges, The MNIST Database, 1998.",
-        reader=f"{READERS}:read_mnist",
+        reader=readers.read_mnist,
         channels=1,
         size=28,
         mean=(0.1307,),
@@ -148,7 +151,7 @@ DATASETS.register("fashion-mnist")(
     DatasetSpec(
         summary="70,000 pictures of clothing, 28x28 grey, 10 classes",
         terms="MIT licence; cite Xiao, Rasul and Vollgraf, Fashion-MNIST, 2017.",
-        reader=f"{READERS}:read_fashion_mnist",
+        reader=readers.read_fashion_mnist,
         channels=1,
         size=28,
         mean=(0.2860,),
@@ -170,7 +173,7 @@ DATASETS.register("tiny-imagenet")(
     DatasetSpec(
         summary="Tiny-ImageNet-200: 110,000 photographs, 64x64 colour, 200 classes",
         terms="Non-commercial research and education only, under ImageNet's terms of access.",
-        reader=f"{READERS}:read_tiny_imagenet",
+        reader=readers.read_tiny_imagenet,
         channels=3,
         size=64,
         mean=(0.4802, 0.4481, 0.3975),
@@ -189,7 +192,7 @@ DATASETS.register("folder")(
     DatasetSpec(
         summary="your own images: data.root holds a folder per class, or train/ and test/ of them",
         terms="Yours.",
-        reader="anchorfl.data.folder:read_folder",
+        reader=folder.read_folder,
         channels=3,
         size=None,
         mean=(0.5, 0.5, 0.5),

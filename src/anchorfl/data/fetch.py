@@ -11,14 +11,15 @@ from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from anchorfl.data.catalog import DATASETS, DatasetSpec, Download
+from anchorfl.data.catalog import DatasetSpec, Download
 from anchorfl.errors import UserError
+from anchorfl.registry import DATASETS
 
 CHUNK = 1 << 18
 Progress = Callable[[str, int, int | None], None]
 
 
-def fetch(name: str, root: Path, progress: Progress) -> Path:
+def fetch_dataset(name: str, root: Path, progress: Progress) -> Path:
     """Put the official files of a data set where its reader looks; `progress(file, done, total)`."""
     spec = DATASETS.get(name)
     if not spec.downloads:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from anchorfl.config import DataOptions
-from anchorfl.data.catalog import DATASETS
 from anchorfl.data.dataset import Bytes, Labels, Split
 from anchorfl.data.folder import read_pictures
 from anchorfl.data.unpickle import read_pickled_arrays
 from anchorfl.errors import UserError
+from anchorfl.registry import DATASETS
 
 Splits = tuple[Split, Split, list[str]]
 DIGITS = [str(digit) for digit in range(10)]

@@ -10,19 +10,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from anchorfl.balance.base import Balance
-from anchorfl.balance.uncertainty import EXPLODED, Uncertainty
-from anchorfl.records import Run
+from anchorfl.objective import EXPLODED, Balance, yardstick
+from anchorfl.runs import Run
 
 RAISED = 2.0
 HORIZON = 3
 NEEDED = ("base_loss", "align_loss", "anneal", "lambda_raw", "lambda_effective")
+REACTIONS = {
+    "warn": "align.guard=stop ends such a run, cap holds lambda, v12-gamma bounds it",
+    "stop": "the run stops after this round (align.guard=stop)",
+    "cap": "its effective lambda is held at 10 times B/A of round 0 (align.guard=cap)",
+}
 Record = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Alarm:
-    """Raised once a client: `sign` names the rule that saw it."""
+    """Raised once per client: `sign` names the rule that saw it."""
 
     client: int
     round: int
@@ -32,7 +36,7 @@ class Alarm:
 
 @dataclass
 class Guard:
-    """Remembers each client's yardstick and the round before; raises one alarm a client."""
+    """Remembers each client's yardstick and the round before; raises one alarm per client."""
 
     balance: Balance
     yardsticks: dict[int, float] = field(default_factory=dict)
@@ -42,36 +46,37 @@ class Guard:
     def look(self, record: Record) -> Alarm | None:
         """The alarm that a client's round gives cause for, if it is the client's first."""
         client = record["client"]
-        if not isinstance(self.balance, Uncertainty) or client in self.alarms:
+        if not self.balance.learned or client in self.alarms:
             return None
         if any(record[name] is None for name in NEEDED):
             return None  # not finite: that is a warning of its own
-        self.yardsticks.setdefault(client, record["base_loss"] / max(record["align_loss"], 1e-12))
-        found = self.sign(self.balance, record)
+        self.yardsticks.setdefault(client, yardstick(record["base_loss"], record["align_loss"]))
+        found = self.sign(record)
         self.before[client] = record
         if found is None:
             return None
-        sign, told = found
-        message = f"client {client}, round {record['round']}: lambda is running away ({told})"
+        sign, numbers = found
+        message = f"client {client}, round {record['round']}: lambda is running away ({numbers})"
         self.alarms[client] = Alarm(client, record["round"], sign, message)
         return self.alarms[client]
 
-    def sign(self, balance: Uncertainty, record: Record) -> tuple[str, str] | None:
+    def sign(self, record: Record) -> tuple[str, str] | None:
         """The first rule that applies, and its numbers in words."""
-        yardstick, now = self.yardsticks[record["client"]], record["lambda_effective"]
-        height = now / yardstick
+        measure, now = self.yardsticks[record["client"]], record["lambda_effective"]
+        height = now / measure
         beside = f"effective {now:,.4g}, {height:.1f} times B/A of round 0"
         if height >= EXPLODED:
-            share = record["gradient_share_encoder"]
-            return "exploded", f"{beside}; the encoder has {share:.0%} of the squared gradient"
+            share = record.get("gradient_share_encoder")
+            encoder = "is frozen" if share is None else f"has {share:.0%} of the squared gradient"
+            return "exploded", f"{beside}; the encoder {encoder}"
         before = self.before.get(record["client"])
         if height < RAISED or before is None:
             return None
         fall = record["align_loss"] / max(before["align_loss"], 1e-30)
         falling = record["align_loss"] * min(fall, 1.0) ** HORIZON
-        stationary = balance.stationary(record["base_loss"], falling, record["anneal"])
-        ahead = stationary * record["lambda_effective"] / record["lambda_raw"]
-        if fall < 1 and ahead > EXPLODED * yardstick:
+        stationary = self.balance.stationary(record["base_loss"], falling, record["anneal"])
+        ahead = (stationary or 0.0) * record["lambda_effective"] / record["lambda_raw"]
+        if fall < 1 and ahead > EXPLODED * measure:
             return "ahead", f"{beside}; with A falling as it does, {ahead:,.4g} in {HORIZON} rounds"
         return None
 

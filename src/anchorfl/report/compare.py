@@ -12,12 +12,12 @@ from typing import Any
 from rich.console import Console
 
 from anchorfl.errors import UserError
-from anchorfl.records import Run
+from anchorfl.report.charts import COLOURS, curve
 from anchorfl.report.console import say
 from anchorfl.report.lambda_tables import markdown
-from anchorfl.report.page import COLOURS, curve, fill_page
+from anchorfl.report.page import fill_page
 from anchorfl.report.tables import plain_table
-from anchorfl.runfolder import INCIDENTAL
+from anchorfl.runs import INCIDENTAL, Run
 
 SAME = ("data.name", "partition.kind", "partition.alpha", "partition.clients")
 REPEATED = ("seed", "partition.seed")
@@ -33,8 +33,8 @@ class Group:
 
     def final(self, fusion: str) -> dict[str, float]:
         """Final accuracy in percent by seed."""
-        accuracies = {seed_of(run): (run.summary or {})["final_accuracy"] for run in self.runs}
-        return {seed: 100 * found[fusion] for seed, found in accuracies.items() if fusion in found}
+        found = {seed_of(run): run.summary.accuracy(fusion) for run in self.runs}
+        return {seed: 100 * value for seed, value in found.items() if value is not None}
 
 
 def seed_of(run: Run) -> str:
@@ -46,14 +46,14 @@ def seed_of(run: Run) -> str:
 def group_runs(runs: Sequence[Run]) -> list[Group]:
     """By method and every setting that differs, seeds and machines aside."""
     for run in runs:
-        if (run.summary or {}).get("status") != "finished":
+        if run.summary.status != "finished":
             raise UserError(f"{run.folder}: did not finish, so it has no final accuracy to compare")
     own_images = runs[0].settings.get("data.name") == "folder"
     for key in (*SAME, "data.root") if own_images else SAME:
         values = {str(run.settings.get(key)): run.folder for run in runs}
         if len(values) > 1:
-            told = ", ".join(f"{value} in {folder.name}" for value, folder in values.items())
-            raise UserError(f"these runs cannot be averaged: {key} differs ({told})")
+            where = ", ".join(f"{value} in {folder.name}" for value, folder in values.items())
+            raise UserError(f"these runs cannot be averaged: {key} differs ({where})")
     keys = sorted({key for run in runs for key in run.settings})
     ignored = {"method", *SAME, *REPEATED, *INCIDENTAL}
     differing = [
@@ -105,7 +105,7 @@ def comparison(groups: Sequence[Group], baseline: str | None) -> tuple[list[str]
 
 def all_fusions(groups: Sequence[Group]) -> list[str]:
     runs = [run for group in groups for run in group.runs]
-    return list(dict.fromkeys(name for run in runs for name in (run.summary or {})["final_accuracy"]))
+    return list(dict.fromkeys(name for run in runs for name in run.summary.final_accuracy or {}))
 
 
 def paired(values: dict[str, float], reference: dict[str, float]) -> str:
@@ -122,7 +122,7 @@ def draws(runs: Sequence[Run]) -> str:
     """Whether who holds what changed with the seed."""
     by_seed: dict[str, set[str]] = {}
     for run in runs:
-        known = str((run.summary or {}).get("partition_hash"))
+        known = str(run.summary.partition_hash)
         by_seed.setdefault(str(run.settings["seed"]), set()).add(known)
     every = set().union(*by_seed.values())
     if len(by_seed) == 1:
@@ -131,7 +131,7 @@ def draws(runs: Sequence[Run]) -> str:
 
 
 def curves(groups: Sequence[Group]) -> list[dict[str, Any]]:
-    """A chart a fusion: every group's mean accuracy by round."""
+    """A chart per fusion: every group's mean accuracy by round."""
     charts = []
     for name in all_fusions(groups):
         series = []
@@ -171,8 +171,8 @@ def show_comparison(
             "subtitle": f"{title}. {draws(runs)}",
             "charts": curves(groups),
         }
-        told = {"headings": headings, "rows": rows}
-        say(console, f"page: {fill_page({**content, 'table': told}, page)}")
+        shown = {"headings": headings, "rows": rows}
+        say(console, f"page: {fill_page({**content, 'table': shown}, page)}")
     if table is not None:
         write_table(headings, rows, table)
         say(console, f"table: {table}")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from anchorfl.diagnose.verdicts import Verdict, diagnose
-from anchorfl.records import Run
+from anchorfl.diagnose import Verdict, diagnose
 from anchorfl.report.console import say
+from anchorfl.runs import Run
 
 
 def show_diagnosis(console: Console, run: Run) -> None:

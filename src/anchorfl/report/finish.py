@@ -6,7 +6,6 @@ from rich.console import Console
 
 from anchorfl.config import Config
 from anchorfl.experiment import Result, run_config
-from anchorfl.records import read_run
 from anchorfl.report.console import say
 from anchorfl.report.diagnosis import show_diagnosis
 from anchorfl.report.figures import write_figures
@@ -16,14 +15,13 @@ from anchorfl.report.tables import result_table
 
 def run_and_report(config: Config, console: Console) -> Result:
     result = run_config(config, (show_progress(console),))
-    run = read_run(result.folder)
-    console.print(result_table(result))
-    for warning in dict.fromkeys(result.summary["warnings"]):
+    console.print(result_table(result.summary))
+    for warning in dict.fromkeys(result.summary.warnings):
         say(console, f"warning: {warning}", style="yellow")
-    show_diagnosis(console, run)
-    for picture in write_figures(run, result.folder / "figures"):
+    show_diagnosis(console, result.run)
+    for picture in write_figures(result.run, result.run.files.figures):
         kind = "picture" if picture.suffix == ".png" else "table"
         say(console, f"{kind}: {picture}")
-    say(console, f"report: {result.folder / 'report.html'}")
+    say(console, f"report: {result.run.files.page}")
     say(console, f"run folder: {result.folder}")
     return result

@@ -7,39 +7,31 @@ from pathlib import Path
 
 from rich.console import Console
 
-from anchorfl.balance import BALANCES
-from anchorfl.config import by_section
-from anchorfl.diagnose.forecast import (
-    Point,
-    Round,
-    forecast,
-    forecast_run,
-    geometric,
-    leaves,
-    smallest_gamma,
-)
-from anchorfl.methods import METHODS
+from anchorfl.diagnose import forecast, forecast_run, geometric, leaves, smallest_gamma
+from anchorfl.objective import Point, RoundMeans
 from anchorfl.options import build
-from anchorfl.records import Run
+from anchorfl.registry import BALANCES, METHODS
 from anchorfl.report.console import say
 from anchorfl.report.plots import COLOURS, INK, finish_by_round, new_figure
 from anchorfl.report.tables import plain_table
+from anchorfl.runs import Run
+from anchorfl.settings import by_section
 
 ROWS = 11
 
 
 def assumed_rounds(
     rounds: int, base: float, align: tuple[float, float], clip: float, steps: int
-) -> list[Round]:
+) -> list[RoundMeans]:
     """A constant B, and an A that falls by the same factor in every round."""
-    return [Round(base, each, clip, steps) for each in geometric(*align, rounds)]
+    return [RoundMeans(base, each, clip, steps) for each in geometric(*align, rounds)]
 
 
 def show_assumed(
     console: Console,
     method: str,
     words: Mapping[str, object],
-    rounds: Sequence[Round],
+    rounds: Sequence[RoundMeans],
     bound: float,
     figure: Path,
 ) -> None:
@@ -60,8 +52,8 @@ def show_assumed(
     ]
     headings = ["round", "A", "raw lambda", "effective", "stationary"]
     console.print(plain_table(headings, rows, f"{method}, B {rounds[0].base:g}"))
-    say(console, told(points, rounds, bound))
-    say(console, f"picture: {draw({0: points}, {}, method, figure)}")
+    say(console, where_it_goes(points, rounds, bound))
+    say(console, f"picture: {plot({0: points}, {}, method, figure)}")
 
 
 def show_run(console: Console, run: Run, bound: float, figure: Path) -> None:
@@ -89,7 +81,7 @@ def show_run(console: Console, run: Run, bound: float, figure: Path) -> None:
     highest = max(record["base_loss"] for own in run.clients.values() for record in own)
     say(console, gamma_line(highest / (2 * bound), bound))
     title = f"{run.method}: forecast (lines) and recorded (dots)"
-    say(console, f"picture: {draw(found, recorded, title, figure)}")
+    say(console, f"picture: {plot(found, recorded, title, figure)}")
 
 
 def chosen(points: Sequence[Point]) -> list[Point]:
@@ -102,7 +94,7 @@ def number(value: float | None) -> str:
     return "." if value is None else f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}"
 
 
-def told(points: Sequence[Point], rounds: Sequence[Round], bound: float) -> str:
+def where_it_goes(points: Sequence[Point], rounds: Sequence[RoundMeans], bound: float) -> str:
     left = leaves(points, bound)
     where = f"leaves {bound:g} in round {left}" if left is not None else f"stays below {bound:g}"
     return f"raw lambda {where}; {gamma_line(smallest_gamma(rounds, bound), bound)}"
@@ -112,7 +104,7 @@ def gamma_line(gamma: float, bound: float) -> str:
     return f"v12-gamma settles below {bound:g} with align.gamma={gamma:.3g} or more (B / (2 lambda))"
 
 
-def draw(
+def plot(
     found: Mapping[int, Sequence[Point]],
     recorded: Mapping[int, Sequence[float]],
     title: str,

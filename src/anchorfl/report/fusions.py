@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from anchorfl.refusion import Refused
+from anchorfl.engine import FusedAgain
 from anchorfl.report.console import say
 from anchorfl.report.tables import best_client, plain_table
 
 
-def show_fusions(console: Console, found: Refused) -> None:
+def show_fusions(console: Console, found: FusedAgain) -> None:
     """Accuracy by fusion, and where the errors lie that the owner of the true class avoids."""
     rows = []
     for name, accuracy in sorted(found.evaluation.accuracy().items(), key=lambda pair: -pair[1]):
         shares = (accuracy, *found.gaps(name))
         cost = found.costs[name]
-        told = [
+        costs = [
             f"{cost.fusion_bytes / 1e6:.1f}",
             f"{cost.server_seconds:.3f}",
             f"{cost.prediction_ms:.3f}",
             f"{cost.prediction_flops / 1e6:.1f}",
         ]
-        rows.append([name, *(f"{100 * value:.2f}" for value in shares), *told])
+        rows.append([name, *(f"{100 * value:.2f}" for value in shares), *costs])
     alone = best_client(
         [found.evaluation.share_right(each) for each in found.evaluation.local.values()]
     )
     rows.append(["best client alone", f"{100 * alone:.2f}", *[""] * 6])
     rows.append(["owner (an oracle)", f"{100 * found.oracle():.2f}", *[""] * 6])
     headings = ["fusion", "accuracy, %", "lost within", "lost to another"]
-    headings += ["MB up a client", "server, s", "ms", "MFLOP a prediction"]
+    headings += ["MB up per client", "server, s", "ms", "MFLOP per prediction"]
     console.print(plain_table(headings, rows, "fusions of the same uploads"))
     say(console, "owner: the client that holds most of the true class, asked alone")
-    say(console, "lost: % of images that the owner of the class names rightly and the fusion does not,")
+    say(console, "lost: % of images that the owner of the class gets right and the fusion does not,")
     say(console, "given to another class of that owner, or to another owner's")
     for name, why in found.missing.items():
         say(console, f"{name}: not tried, {why}")

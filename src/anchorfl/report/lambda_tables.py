@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from anchorfl.records import Run
+from anchorfl.runs import Run
 
 EARLY_ROUNDS = 10
 

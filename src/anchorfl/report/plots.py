@@ -1,4 +1,4 @@
-"""Pictures, drawn without a screen."""
+"""Pictures, made without a screen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from anchorfl.errors import UserError
 from anchorfl.report.tables import best_client
 
 if TYPE_CHECKING:
-    from anchorfl.records import Run
+    from anchorfl.runs import Run
 
 BEST_CLIENT = "best single client"
 FORMATS = (".png", ".pdf", ".svg")
@@ -49,7 +49,7 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def draw_partition_figure(
+def plot_partition(
     counts: NDArray[np.int64], class_names: Sequence[str], title: str, path: Path
 ) -> Path:
     """A disc for each (label, client) whose area is the number of samples."""
@@ -75,10 +75,10 @@ def draw_partition_figure(
     return save(figure, path)
 
 
-def draw_accuracy_figure(
+def plot_accuracy(
     rounds: Sequence[int], curves: Mapping[str, NDArray[np.float64]], title: str, path: Path
 ) -> Path:
-    """Test accuracy by round: one curve a name, runs x rounds; several runs stand faintly behind."""
+    """Test accuracy by round: one curve per name, runs x rounds; several runs stand faintly behind."""
     figure, axes = new_figure(7.2, 3.8)
     for number, (name, values) in enumerate(curves.items()):
         lonely = name == BEST_CLIENT
@@ -107,10 +107,8 @@ def evaluated_rounds(run: Run) -> list[int]:
     return [record["round"] for record in run.evaluations]
 
 
-def draw_client_figure(
-    run: Run, styles: Mapping[str, str], ylabel: str, title: str, path: Path
-) -> Path:
-    """Client records by round on a log axis: a colour a client, a line style a field."""
+def plot_clients(run: Run, styles: Mapping[str, str], ylabel: str, title: str, path: Path) -> Path:
+    """Client records by round on a log axis: a colour per client, a line style per field."""
     figure, axes = new_figure(7.2, 3.8)
     for number, (client, records) in enumerate(run.clients.items()):
         rounds = [record["round"] for record in records]

@@ -17,7 +17,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from anchorfl.events import (
+from anchorfl.engine import (
     BatchTrained,
     Evaluating,
     Event,
@@ -49,9 +49,11 @@ def percentages(accuracy: dict[str, float]) -> str:
 def opening(event: RunStarted) -> str:
     busy = sum(size > 0 for size in event.samples)
     epochs = f"{event.local_epochs} epoch{'s' if event.local_epochs > 1 else ''}"
+    threads = f", {event.threads} thread{'s' if event.threads > 1 else ''}"
+    device = event.device + (threads if event.device == "cpu" else "")
     return (
         f"{event.method} on {event.dataset}: {busy} clients, {sum(event.samples):,} samples,"
-        f" {event.rounds} rounds of {epochs} on {event.device} -> {event.folder}"
+        f" {event.rounds} rounds of {epochs} on {device} -> {event.folder}"
     )
 
 
@@ -60,7 +62,7 @@ def total_samples(event: RunStarted) -> int:
 
 
 class PlainProgress:
-    """A line a round; within a long round, a line every ten seconds or so."""
+    """A line per round; within a long round, a line every ten seconds or so."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -80,8 +82,8 @@ class PlainProgress:
             self.say_if_silent(f"{self.place(event.round)} evaluating")
         elif isinstance(event, RoundEnded):
             pace = f"{event.samples_per_second:,.0f} samples/s  {self.left()} left"
-            told = percentages(event.accuracy) if event.accuracy else "trained"
-            self.say(f"{self.place(event.round)}  {told}  {pace}")
+            how = percentages(event.accuracy) if event.accuracy else "trained"
+            self.say(f"{self.place(event.round)}  {how}  {pace}")
         elif isinstance(event, Warned):
             self.say(f"warning: {event.message}")
 
@@ -102,7 +104,7 @@ class PlainProgress:
 
 
 class Pace(ProgressColumn):
-    """Samples a second, over the last while."""
+    """Samples per second, over the last while."""
 
     def render(self, task: Task) -> Text:
         return Text(f"{task.speed:,.0f} samples/s" if task.speed else "")

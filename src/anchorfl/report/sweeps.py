@@ -1,4 +1,4 @@
-"""A sweep on the terminal: a line a run as it ends, then the comparison, or what a search found."""
+"""A sweep on the terminal: a line per run as it ends, then the comparison, or what a search found."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from anchorfl.errors import UserError
-from anchorfl.records import Run, read_run
 from anchorfl.report.compare import SAME, show_comparison
 from anchorfl.report.console import say
 from anchorfl.report.tables import plain_table
-from anchorfl.search import run_search
-from anchorfl.sweep import Ended, Plan, run_sweep
+from anchorfl.runs import Run, read_run
+from anchorfl.sweep import Ended, Plan, run_search, run_sweep
 
 SHOWN = 10
 
@@ -49,9 +48,9 @@ def sweep_and_report(console: Console, plan: Plan) -> None:
 def outcome(done: Ended) -> str:
     if done.error is not None:
         return f"failed: {done.error}"
-    told = ", ".join(f"{name} {100 * value:.1f} %" for name, value in done.accuracy.items())
+    figures = ", ".join(f"{name} {100 * value:.1f} %" for name, value in done.accuracy.items())
     when = "ended earlier" if done.skipped else f"{done.seconds:.0f} s"
-    return f"{told}, {'stopped by the guard, ' if done.stopped else ''}{when}"
+    return f"{figures}, {'stopped by the guard, ' if done.stopped else ''}{when}"
 
 
 def show_tables(console: Console, plan: Plan, ended: Sequence[Ended]) -> None:
@@ -69,7 +68,7 @@ def show_tables(console: Console, plan: Plan, ended: Sequence[Ended]) -> None:
 
 
 def show_search(console: Console, plan: Plan, ended: Sequence[Ended]) -> None:
-    """The best trials by validation accuracy; the test accuracy of the best alone is told."""
+    """The best trials by validation accuracy; the test accuracy is shown of the best alone."""
     varied = list((plan.search or {})["vary"])
     fusions = list(ended[0].validation or {})
     rows = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import mean
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +12,8 @@ from rich.console import JustifyMethod
 from rich.markup import escape
 from rich.table import Table
 
-from anchorfl.data.partition import entropy_bits
-
-if TYPE_CHECKING:
-    from anchorfl.experiment import Result
+from anchorfl.objective import label_entropy
+from anchorfl.runs import Summary
 
 STATISTICS_WIDTH, LABEL_WIDTH = 40, 6
 NAMED = 3
@@ -33,7 +30,7 @@ def partition_table(
     fits = STATISTICS_WIDTH + LABEL_WIDTH * len(class_names) <= width
     rows = []
     for client, row in enumerate(counts):
-        entropy = entropy_bits(row)
+        entropy = label_entropy(row.tolist())
         labels = [str(count or ".") for count in row] if fits else [largest(row, class_names)]
         rows.append(
             [
@@ -59,28 +56,30 @@ def best_client(local_accuracy: Sequence[float | None]) -> float:
     return max(value for value in local_accuracy if value is not None)
 
 
-def result_table(result: Result) -> Table:
+def result_table(summary: Summary) -> Table:
     """Final figures of a run, fusion by fusion, beside the best a single client does."""
-    summary = result.summary
-    table = new_table(f"{summary['method']} on {summary['dataset']}")
+    table = new_table(f"{summary.method} on {summary.dataset}")
     table.add_column("predictor")
-    for heading in ("accuracy", "balanced", "macro F1", "calibration error", "ms a picture"):
+    measures = {
+        "accuracy": (summary.final_accuracy, "{:.2%}"),
+        "balanced": (summary.balanced_accuracy, "{:.2%}"),
+        "macro F1": (summary.macro_f1, "{:.3f}"),
+        "calibration error": (summary.calibration_error, "{:.2%}"),
+        "ms per picture": (summary.prediction_ms, "{:.3f}"),
+    }
+    for heading in measures:
         table.add_column(heading, justify="right")
-    for number, (name, value) in enumerate(result.accuracy.items()):
-        table.add_row(
-            name + (" (primary)" if number == 0 else ""),
-            f"{value:.2%}",
-            f"{summary['balanced_accuracy'][name]:.2%}",
-            f"{summary['macro_f1'][name]:.3f}",
-            f"{summary['calibration_error'][name]:.2%}",
-            f"{summary['prediction_ms'][name]:.3f}",
-        )
+    for number, name in enumerate(summary.final_accuracy or {}):
+        cells = [shape.format((values or {})[name]) for values, shape in measures.values()]
+        table.add_row(name + (" (primary)" if number == 0 else ""), *cells)
     table.add_section()
-    table.add_row("best single client", f"{best_client(summary['local_accuracy']):.2%}")
-    sent = [size for size in summary["upload_bytes"] if size is not None]
-    table.caption = f"{mean(sent) / 1e6:,.1f} MB up a client"
-    if summary["exchange_bytes"]:
-        table.caption += f", {mean(summary['exchange_bytes']) / 1e6:,.1f} MB down for a second exchange"
+    alone = summary.best_client()
+    table.add_row("best single client", "" if alone is None else f"{alone:.2%}")
+    sent = [size for size in summary.upload_bytes if size is not None]
+    table.caption = f"{mean(sent) / 1e6:,.1f} MB up per client"
+    if summary.exchange_bytes:
+        down = mean(summary.exchange_bytes) / 1e6
+        table.caption += f", {down:,.1f} MB down for a second exchange"
     table.caption_justify = "left"
     return table
 

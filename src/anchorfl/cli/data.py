@@ -1,0 +1,74 @@
+"""The commands `anchorfl data ...`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anchorfl.cli.words import Settings
+from anchorfl.settings import parse_words
+
+data_app = typer.Typer(
+    help="Data sets and how they are shared over clients.\n\n"
+    "\b\nExamples:\n  anchorfl data list\n  anchorfl data show digits partition.alpha=0.1",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@data_app.command("list")
+def data_list() -> None:
+    """List the data sets.
+
+    \b
+    Example:
+      anchorfl data list
+    """
+    from anchorfl.report import datasets
+    from anchorfl.report.console import make_console
+
+    datasets.show_datasets(make_console())
+
+
+@data_app.command("fetch")
+def data_fetch(
+    name: Annotated[str, typer.Argument(show_default=False)],
+    root: Annotated[Path, typer.Option(help="Folder that holds data sets.")] = Path("data"),
+) -> None:
+    """Download a data set's official files, or go on where an earlier try broke off.
+
+    \b
+    Examples:
+      anchorfl data fetch cifar10
+      anchorfl data fetch svhn --root /data
+    """
+    from anchorfl.report import datasets
+    from anchorfl.report.console import make_console
+
+    datasets.fetch_with_progress(make_console(), name, root)
+
+
+@data_app.command("show")
+def data_show(
+    name: Annotated[str, typer.Argument(show_default=False)] = "digits",
+    settings: Settings = None,
+    figure: Annotated[Path | None, typer.Option(help="Picture to write.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Also save the partition as JSON.")] = None,
+) -> None:
+    """Print and plot who holds how many samples of which label.
+
+    \b
+    Examples:
+      anchorfl data show digits
+      anchorfl data show cifar10 data.root=DIR partition.alpha=0.1 partition.seed=3
+      anchorfl data show digits partition.kind=shards partition.labels=2 --save partition.json
+    """
+    from anchorfl.report import datasets
+    from anchorfl.report.console import make_console
+
+    if "=" in name:
+        settings, name = [name, *(settings or [])], "digits"
+    words = {"data.name": name, **parse_words(settings or [])}
+    datasets.show_partition(make_console(), words, figure or Path(f"partition-{name}.png"), save)

@@ -1,0 +1,100 @@
+"""The main job on the embedded data: what `make demo` runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mean
+
+from rich.console import Console
+
+from anchorfl.config import DEFAULT_FUSION
+from anchorfl.experiment import run_config
+from anchorfl.report.console import say
+from anchorfl.report.diagnosis import show_diagnosis
+from anchorfl.report.figures import write_figures
+from anchorfl.report.plots import (
+    BEST_CLIENT,
+    accuracy_curves,
+    evaluated_rounds,
+    plot_accuracy,
+)
+from anchorfl.report.progress import show_progress
+from anchorfl.report.tables import plain_table
+from anchorfl.runs import Run, new_folder
+from anchorfl.settings import resolve
+
+METHODS = ("v4", "v7", "v9", "v10", "v12", "v12-gamma")
+DIAGNOSED = ("v12", "v12-gamma")
+SEEDS = (1, 2, 3)
+READINGS = ("feature-mean", "class-mean")
+DEFAULT = DEFAULT_FUSION.split(",")[0]
+
+
+def run_demo(console: Console, rounds: int) -> None:
+    """Train, then a table, pictures, and what happened to V12's lambda."""
+    folder = new_folder(Path("runs"), "demo")
+    runs: dict[str, list[Run]] = {method: [] for method in METHODS}
+    for seed in SEEDS:
+        for method in METHODS:
+            settings = {
+                "data.name": "digits",
+                "partition.alpha": 0.05,
+                "partition.clients": 5,
+                "train.rounds": rounds,
+                "train.evaluate_every": 5,
+                "fusion": ",".join((*READINGS, DEFAULT)),
+                "seed": seed,
+                "out": str(folder / f"{method}-seed{seed}"),
+            }
+            result = run_config(resolve(method, settings), (show_progress(console),))
+            runs[method].append(result.run)
+            write_figures(result.run, result.run.files.figures)
+    show_table(console, runs)
+    show_pictures(console, runs, folder)
+    for method in DIAGNOSED:
+        for seed, run in zip(SEEDS, runs[method], strict=True):
+            say(console, f"{method}, seed {seed}:")
+            show_diagnosis(console, run)
+
+
+def final(run: Run, fusion: str) -> float:
+    """Final accuracy in percent."""
+    return 100 * (run.summary.accuracy(fusion) or 0.0)
+
+
+def show_table(console: Console, runs: Mapping[str, Sequence[Run]]) -> None:
+    """A row per method: both readings, means and by seed, and the largest lambda of any client."""
+    headings, rows = ["method"], []
+    for reading in READINGS:
+        headings += [reading, "by seed"]
+    for method, own in runs.items():
+        cells = [method]
+        for reading in READINGS:
+            values = [final(run, reading) for run in own]
+            cells += [f"{mean(values):.1f}", " ".join(f"{value:.1f}" for value in values)]
+        largest = [run.largest_lambda for run in own if run.largest_lambda is not None]
+        rows.append([*cells, f"{max(largest):,.1f}" if largest else "."])
+    title = f"test accuracy on digits, %, seeds {', '.join(map(str, SEEDS))}"
+    console.print(plain_table([*headings, "largest lambda"], rows, title))
+    alone = [100 * (run.summary.best_client() or 0.0) for run in runs["v4"]]
+    gain = mean(final(run, READINGS[0]) - best for run, best in zip(runs["v4"], alone, strict=True))
+    say(console, f"v4's {READINGS[0]} over the best single client: {gain:+.1f} points")
+    guided = " ".join(f"{final(run, DEFAULT):.1f}" for run in runs["v4"])
+    say(console, f"v4's same clients under {DEFAULT}, the default fusion: {guided}")
+
+
+def show_pictures(console: Console, runs: Mapping[str, Sequence[Run]], folder: Path) -> None:
+    title = f"{READINGS[0]} on digits, 5 clients, alpha 0.05, mean of three seeds"
+    curves = {method: accuracy_curves(own)[READINGS[0]] for method, own in runs.items()}
+    curves[BEST_CLIENT] = accuracy_curves(runs["v4"])[BEST_CLIENT]
+    rounds = evaluated_rounds(runs["v4"][0])
+    pictures = {
+        "accuracy by round": plot_accuracy(rounds, curves, title, folder / "accuracy.png"),
+        "who holds what, seed 1": runs["v4"][0].files.figures / "partition.png",
+        "V12's lambda, seed 1": runs["v12"][0].files.figures / "lambda.png",
+        "V12-gamma's, seed 1": runs["v12-gamma"][0].files.figures / "lambda.png",
+    }
+    for what, path in pictures.items():
+        say(console, f"picture, {what}: {path}")
+    say(console, f"pages: {folder}/*/report.html")

@@ -1,0 +1,147 @@
+"""The commands that explain: methods, forecast, diagnose, report, compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anchorfl.errors import UserError
+from anchorfl.settings import parse_words
+
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", show_default=False)]
+
+
+def methods(
+    name: Annotated[str | None, typer.Argument(show_default=False)] = None,
+    fusions: Annotated[bool, typer.Option("--fusions", help="List fusions instead.")] = False,
+) -> None:
+    """List the methods, or show one: its formula, its defaults and where it comes from.
+
+    \b
+    Examples:
+      anchorfl methods
+      anchorfl methods v4
+      anchorfl methods --fusions
+    """
+    from anchorfl.report.console import make_console
+    from anchorfl.report.methods import show_methods
+
+    show_methods(make_console(), name, fusions)
+
+
+def forecast(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[RUN] [align.KEY=VALUE ...]", show_default=False)
+    ] = None,
+    method: Annotated[str, typer.Option(help="Whose lambda, where no RUN is given.")] = "v12",
+    rounds: Annotated[int, typer.Option(help="Rounds of one epoch.", min=1)] = 50,
+    steps: Annotated[int, typer.Option(help="Steps per round.", min=1)] = 40,
+    base: Annotated[float, typer.Option(help="B, constant.", min=1e-9)] = 8.0,
+    align: Annotated[float | None, typer.Option(help="A, constant.", min=1e-30)] = None,
+    align_from: Annotated[float, typer.Option(help="A in the first round.", min=1e-30)] = 1.0,
+    align_to: Annotated[float, typer.Option(help="A in the last round.", min=1e-30)] = 0.001,
+    clip: Annotated[float, typer.Option(help="Clip factor on the sigmas.", min=0, max=1)] = 1.0,
+    bound: Annotated[float, typer.Option(help="A lambda that is too large.", min=1e-9)] = 100.0,
+    figure: Annotated[Path, typer.Option(help="Picture to write.")] = Path("forecast.png"),
+) -> None:
+    """Forecast where lambda will go, without training: from assumed losses, or from a run's own.
+
+    \b
+    Examples:
+      anchorfl forecast --method v12 --rounds 50 --base 8 --align-from 1 --align-to 0.001
+      anchorfl forecast --method v12-gamma --base 9 --align 1 align.gamma=0.1 align.sigma_lr=0.005
+      anchorfl forecast runs/v12-svhn-dirichlet-0.05-seed1 --bound 1000
+    """
+    from anchorfl.report import forecasts
+    from anchorfl.report.console import make_console
+
+    folders = [word for word in words or [] if "=" not in word]
+    settings = parse_words([word for word in words or [] if "=" in word])
+    if folders:
+        from anchorfl.runs import read_run
+
+        if len(folders) > 1 or settings:
+            raise UserError("forecast: name one run alone, or none and align.KEY=VALUE words")
+        forecasts.show_run(make_console(), read_run(folders[0]), bound, figure)
+        return
+    for key, value in settings.items():
+        if not key.startswith("align."):
+            raise UserError(f"{key}={value}: a forecast takes align.KEY=VALUE and its own options")
+    course = (align, align) if align is not None else (align_from, align_to)
+    assumed = forecasts.assumed_rounds(rounds, base, course, clip, steps)
+    forecasts.show_assumed(make_console(), method, settings, assumed, bound, figure)
+
+
+def diagnose(
+    runs: Runs,
+) -> None:
+    """State in plain sentences what happened in a run and what to do about it.
+
+    \b
+    Example:
+      anchorfl diagnose runs/v12-digits-dirichlet-0.05-seed1
+    """
+    from anchorfl.report.console import make_console, say
+    from anchorfl.report.diagnosis import show_diagnosis
+    from anchorfl.runs import read_run
+
+    console = make_console()
+    for folder in runs:
+        if len(runs) > 1:
+            say(console, f"{folder}:")
+        show_diagnosis(console, read_run(folder))
+
+
+def report(
+    runs: Runs,
+    figures: Annotated[
+        Path | None, typer.Option(help="Folder for PNG pictures and the lambda tables.")
+    ] = None,
+) -> None:
+    """Write a run's page anew (report.html in its folder), and pictures for a paper.
+
+    \b
+    Examples:
+      anchorfl report runs/v12-digits-dirichlet-0.05-seed1
+      anchorfl report runs/v12-digits-dirichlet-0.05-seed1 --figures figures
+    """
+    from anchorfl.report.console import make_console, say
+    from anchorfl.report.figures import write_figures
+    from anchorfl.report.page import write_page
+    from anchorfl.runs import read_run
+
+    console = make_console()
+    for folder in runs:
+        run = read_run(folder)
+        say(console, f"report: {write_page(run)}")
+        if figures is not None:
+            place = figures / folder.name if len(runs) > 1 else figures
+            for path in write_figures(run, place):
+                say(console, f"figure: {path}")
+
+
+def compare(
+    runs: Runs,
+    baseline: Annotated[
+        str | None, typer.Option(help="Method to subtract, paired by seed.", show_default=False)
+    ] = None,
+    page: Annotated[Path | None, typer.Option(help="Page with overlaid curves to write.")] = None,
+    table: Annotated[Path | None, typer.Option(help="Table to write: .md or .csv.")] = None,
+) -> None:
+    """Put runs beside each other: grouped by what differs, mean +- deviation over seeds.
+
+    \b
+    Examples:
+      anchorfl compare runs/demo/* --baseline v4
+      anchorfl compare runs/* --page compare.html --table compare.md
+    """
+    from anchorfl.report.compare import show_comparison
+    from anchorfl.report.console import make_console
+    from anchorfl.runs import read_run
+
+    found = [read_run(folder) for folder in runs if not folder.is_file()]
+    if not found:
+        raise UserError("compare: name at least one run's folder")
+    show_comparison(make_console(), found, baseline, page, table)

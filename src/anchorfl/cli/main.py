@@ -1,0 +1,63 @@
+"""The command `anchorfl`. What is heavy is imported by the command that needs it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from anchorfl import __version__
+from anchorfl.cli.data import data_app
+from anchorfl.cli.explain import compare, diagnose, forecast, methods, report
+from anchorfl.cli.predictor import distill, evaluate, export, fuse, predict
+from anchorfl.cli.run import demo, keys_help, run, sweep
+from anchorfl.errors import UserError
+
+app = typer.Typer(
+    help="One-shot federated learning under extreme label skew.\n\n"
+    "\b\nExamples:\n  anchorfl demo\n  anchorfl run v4 train.rounds=20\n"
+    "  anchorfl data show digits partition.alpha=0.1",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+app.command(epilog=keys_help())(run)
+COMMANDS: tuple[Callable[..., None], ...] = (
+    *(demo, sweep, methods, forecast, diagnose, report, compare),
+    *(fuse, predict, evaluate, export, distill),
+)
+for command in COMMANDS:
+    app.command()(command)
+app.add_typer(data_app, name="data")
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"anchorfl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show it.")
+    ] = False,
+) -> None:
+    """Options of the command itself."""
+
+
+def main() -> None:
+    """A user's mistake ends in one line and exit code 2, never in a traceback."""
+    try:
+        app()
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,136 @@
+"""The commands that work with what a run has learned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anchorfl.cli.words import Settings
+from anchorfl.errors import UserError
+from anchorfl.settings import parse_words
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", show_default=False)]
+RunOrFile = Annotated[Path, typer.Argument(metavar="RUN|FILE.safetensors", show_default=False)]
+
+
+def fuse(
+    run: Run,
+    settings: Settings = None,
+    every: Annotated[bool, typer.Option("--all", help="Try every fusion.")] = False,
+) -> None:
+    """Fuse a finished run's uploads again, by its own fusions or others; nothing is trained.
+
+    \b
+    Examples:
+      anchorfl fuse runs/RUN --all
+      anchorfl fuse runs/RUN fusion=class-mean fusion.class-mean.q=1
+      anchorfl fuse runs/RUN data.root=/where/the/data/moved
+    """
+    from anchorfl.engine import fuse_again
+    from anchorfl.report.console import make_console
+    from anchorfl.report.fusions import show_fusions
+    from anchorfl.runs import read_run
+
+    found = fuse_again(read_run(run), parse_words(settings or []), every)
+    show_fusions(make_console(), found)
+
+
+def predict(
+    run: RunOrFile,
+    files: Annotated[list[Path], typer.Argument(metavar="PICTURE|FOLDER...", show_default=False)],
+    top: Annotated[int, typer.Option(help="Classes to show for each picture.", min=1)] = 1,
+    csv: Annotated[
+        Path | None, typer.Option(help="Also write the predictions there.", show_default=False)
+    ] = None,
+) -> None:
+    """Predict the class of pictures, with its probability.
+
+    \b
+    Examples:
+      anchorfl predict runs/RUN cat.png dog.jpg
+      anchorfl predict model.safetensors photos --top 3 --csv predictions.csv
+    """
+    from anchorfl.predictor import open_predictor, predict_pictures
+    from anchorfl.report.console import make_console
+    from anchorfl.report.predictions import show_predictions, write_predictions
+
+    predictions = predict_pictures(open_predictor(run), files, top)
+    show_predictions(make_console(), predictions)
+    if csv is not None:
+        write_predictions(predictions, csv)
+
+
+def evaluate(
+    run: RunOrFile,
+    data: Annotated[
+        str, typer.Option(help="A data set, or a folder of class folders.", show_default=False)
+    ],
+    root: Annotated[str, typer.Option(help="Folder that holds data sets.")] = "data",
+) -> None:
+    """Measure a predictor on labelled images: accuracy, recall by class, calibration.
+
+    \b
+    Examples:
+      anchorfl evaluate runs/RUN --data cifar10 --root DIR
+      anchorfl evaluate model.safetensors --data photos
+    """
+    from anchorfl.predictor import labelled, measure, open_predictor
+    from anchorfl.report.console import make_console
+    from anchorfl.report.predictions import show_measures
+
+    predictor = open_predictor(run)
+    show_measures(make_console(), measure(predictor, labelled(predictor, data, root)))
+
+
+def export(
+    run: RunOrFile,
+    file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)],
+) -> None:
+    """Write a run's predictor: .safetensors (to load again), .pt2 (torch.export) or .onnx.
+
+    \b
+    Examples:
+      anchorfl export runs/RUN model.safetensors
+      anchorfl export runs/RUN model.onnx
+    """
+    from anchorfl.predictor import export as write
+    from anchorfl.predictor import open_predictor
+    from anchorfl.report.console import make_console, say
+
+    write(open_predictor(run).cpu(), file)
+    say(make_console(), f"predictor: {file}, {file.stat().st_size / 1e6:,.1f} MB")
+
+
+def distill(
+    run: Run,
+    settings: Settings = None,
+    images: Annotated[
+        Path | None, typer.Option(help="Folder of unlabelled pictures.", show_default=False)
+    ] = None,
+    steps: Annotated[int, typer.Option(help="Steps of training.", min=1)] = 3000,
+    out: Annotated[
+        Path | None, typer.Option(help="File; by default student.safetensors in RUN.")
+    ] = None,
+) -> None:
+    """Train one model to answer as the fused clients do, on images without labels.
+
+    They are the run's public share (partition.public), your own pictures, or else synthetic ones.
+    The only key it takes is data.root, for data that moved.
+
+    \b
+    Examples:
+      anchorfl distill runs/RUN
+      anchorfl distill runs/RUN --images photos --steps 10000
+    """
+    from anchorfl.report.console import make_console
+    from anchorfl.report.distilling import distill_and_report
+
+    words = parse_words(settings or [])
+    root = words.pop("data.root", None)
+    for key, value in words.items():
+        raise UserError(f"{key}={value}: distill takes data.root=DIR and its own options")
+    place = out or run / "student.safetensors"
+    moved = None if root is None else str(root)
+    distill_and_report(make_console(), run, images, steps, place, moved)

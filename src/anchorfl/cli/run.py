@@ -1,0 +1,132 @@
+"""The commands that train: run, sweep, demo."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anchorfl.cli.words import Settings
+from anchorfl.config import DEFAULT_FUSION, SECTIONS, GeneralOptions
+from anchorfl.errors import UserError
+from anchorfl.options import describe
+from anchorfl.registry import METHODS
+from anchorfl.settings import all_keys, parse_words, read_preset, resolve
+
+
+def keys_help() -> str:
+    """Every key with its default, for the end of a help page."""
+    rows = [
+        (f"{section}.{key}", default, text)
+        for section, owner in SECTIONS.items()
+        for key, default, text in describe(owner)
+    ]
+    rows.append(("fusion", DEFAULT_FUSION, "one or more, the first makes the predictor"))
+    rows.append(("fusion.NAME.OPTION", "", "an option of a fusion: anchorfl methods --fusions"))
+    rows.append(("align.OPTION", "", "an option of the method's lambda: anchorfl methods NAME"))
+    rows += describe(GeneralOptions)
+    lines = [f"  {key:<24} {default:<12} {text}" for key, default, text in rows]
+    return "\b\nKeys (default):\n" + "\n".join(lines)
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Ctrl-C, or a cluster's end of time, ends in one line; the run's status is `stopped`."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("stopped: the run's folder holds the rounds that were finished", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
+def preset_with(preset: dict[str, object], words: dict[str, object]) -> tuple[str, dict[str, object]]:
+    """A preset under the command line's words; with `method=` its other settings serve that one.
+
+    Of the preset's align keys those that the other method lacks, or that set it apart from its
+    relatives (the schedule, its own defaults), are left out, and named.
+    """
+    preset.pop("out", None)
+    named = str(preset.pop("method"))
+    method = str(words.pop("method", named))
+    own = {"align.schedule", *METHODS.get(method).defaults}
+    known = set(all_keys(method)) - own
+    unfitting = [key for key in preset if key.startswith("align.") and key not in known]
+    if method != named and unfitting:
+        print(f"{method} does not take the preset's {', '.join(unfitting)}", file=sys.stderr)
+        preset = {key: value for key, value in preset.items() if key not in unfitting}
+    return method, {**preset, **words}
+
+
+def run(
+    what: Annotated[str, typer.Argument(metavar="METHOD|PRESET.yaml", show_default=False)],
+    settings: Settings = None,
+) -> None:
+    """Train all clients, fuse what they upload, and keep everything in a new folder.
+
+    \b
+    Examples:
+      anchorfl run v4
+      anchorfl run v4 data.name=cifar10 data.root=DIR partition.alpha=0.1 seed=1
+      anchorfl run v4 fusion=feature-mean,softmax-mean,iffi,parameter-mean
+      anchorfl run v12-gamma align.gamma=0.1 align.start=entropy train.clip=group
+      anchorfl run presets/v4-digits.yaml train.rounds=5
+      anchorfl run presets/v12-gamma-digits.yaml method=v12 seed=1
+      anchorfl run runs/EARLIER/config.yaml out=runs/again
+    """
+    words = parse_words(settings or [])
+    if what.lower().endswith((".yaml", ".yml")):
+        method, words = preset_with(read_preset(Path(what)), words)
+    elif (Path(what) / "config.yaml").is_file():
+        raise UserError(f"{what}: is a run's folder; to repeat it, run {what}/config.yaml")
+    else:
+        method = what
+    config = resolve(method, words)
+
+    from anchorfl.report.console import make_console
+    from anchorfl.report.finish import run_and_report
+
+    with stoppable():
+        run_and_report(config, make_console())
+
+
+def sweep(
+    file: Annotated[Path, typer.Argument(metavar="SWEEP.yaml", show_default=False)],
+    at_once: Annotated[
+        int | None, typer.Option(help="Runs at the same time.", min=1, show_default=False)
+    ] = None,
+) -> None:
+    """Run a grid, a list or a search; what finished earlier is not run again; ends in a comparison.
+
+    \b
+    Examples:
+      anchorfl sweep presets/sweep-digits.yaml
+      anchorfl sweep my-sweep.yaml --at-once 4
+    """
+    from anchorfl.report.console import make_console
+    from anchorfl.report.sweeps import sweep_and_report
+    from anchorfl.sweep import read_plan
+
+    with stoppable():
+        sweep_and_report(make_console(), read_plan(file, at_once))
+
+
+def demo(
+    rounds: Annotated[int, typer.Option(help="Rounds of one local epoch each.", min=1)] = 25,
+) -> None:
+    """Six methods on scikit-learn's digits: 5 clients, alpha 0.05, three seeds; a table and pictures.
+
+    \b
+    Example:
+      anchorfl demo --rounds 5
+    """
+    from anchorfl.cli.demo import run_demo
+    from anchorfl.report.console import make_console
+
+    with stoppable():
+        run_demo(make_console(), rounds)

@@ -1,0 +1,189 @@
+"""The kinds of partition by name: how training samples are shared over clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchorfl.config import PartitionOptions
+from anchorfl.data.partition import Indices, Partition, load_partition
+from anchorfl.errors import UserError
+from anchorfl.randomness import numpy_generator
+from anchorfl.registry import PARTITIONS
+
+OVERLAP_FACTOR = 10
+Draw = Callable[[list[Indices], PartitionOptions, np.random.Generator], list[Indices]]
+"""(each class's samples, options, generator) -> each client's samples."""
+
+
+@dataclass(frozen=True)
+class Population:
+    """What is to be shared: a data set's training labels, and the share held out for validation."""
+
+    dataset: str
+    labels: NDArray[np.int64]
+    validation: float
+
+
+@dataclass(frozen=True)
+class PartitionKind:
+    """`by_alpha` where `partition.alpha` sets the skew, so that it belongs in a run's name."""
+
+    share: Callable[[Population, PartitionOptions], Partition]
+    by_alpha: bool = False
+
+
+def draw_partition(
+    labels: NDArray[np.int64], options: PartitionOptions, validation: float, dataset: str
+) -> Partition:
+    """The partition that the options describe, refused where nobody gets a sample."""
+    population = Population(dataset, labels, validation)
+    partition = PARTITIONS.get(options.kind).share(population, options)
+    if not any(map(len, partition.clients)):
+        raise UserError(f"partition.alpha={options.alpha:g}: leaves every client without a sample")
+    return partition
+
+
+def draw_name(options: PartitionOptions) -> str:
+    by_alpha = PARTITIONS.get(options.kind).by_alpha
+    return f"{options.kind}-{options.alpha:g}" if by_alpha else options.kind
+
+
+def drawn(name: str, by_alpha: bool = False) -> Callable[[Draw], Draw]:
+    """Register a draw over what is left when the validation and public shares are taken off."""
+
+    def add(draw: Draw) -> Draw:
+        def share(population: Population, options: PartitionOptions) -> Partition:
+            return after_shares(population, options, draw)
+
+        PARTITIONS.register(name)(PartitionKind(share, by_alpha))
+        return draw
+
+    return add
+
+
+def after_shares(population: Population, options: PartitionOptions, draw: Draw) -> Partition:
+    """Take off the validation and public shares, then split what is left over the clients."""
+    assert options.seed is not None
+    labels, validation = population.labels, population.validation
+    generator = numpy_generator(options.seed, "partition")
+    order = generator.permutation(len(labels))
+    held, public = round(validation * len(labels)), round(options.public * len(labels))
+    if held + public >= len(labels):
+        raise UserError(
+            f"data.validation={validation:g} and partition.public={options.public:g}:"
+            " must leave some training samples to share"
+        )
+    rest = np.sort(order[held + public :])
+    if options.clients > len(rest):
+        raise UserError(
+            f"partition.clients={options.clients}: must be at most {len(rest)},"
+            f" the number of training samples there are to share"
+        )
+    groups = [rest[labels[rest] == label] for label in np.unique(labels)]
+    return Partition(
+        [np.sort(own) for own in draw(groups, options, generator)],
+        np.sort(order[held : held + public]),
+        np.sort(order[:held]),
+    )
+
+
+def deal(
+    groups: list[Indices],
+    clients: int,
+    portions: Callable[[Indices], Sequence[Indices]],
+) -> list[Indices]:
+    """Each class's samples cut into one portion per client, then gathered by client."""
+    cut = [portions(members) for members in groups]
+    return [np.concatenate([parts[client] for parts in cut]) for client in range(clients)]
+
+
+@drawn("dirichlet", by_alpha=True)
+def dirichlet(
+    groups: list[Indices], options: PartitionOptions, generator: np.random.Generator
+) -> list[Indices]:
+    """Disjoint: for each class, p over the clients ~ Dirichlet(alpha); every sample exactly once."""
+
+    def portions(members: Indices) -> Sequence[Indices]:
+        shares = generator.dirichlet(np.full(options.clients, options.alpha))
+        cuts = np.round(np.cumsum(shares)[:-1] * len(members)).astype(int)
+        return np.split(generator.permutation(members), cuts)
+
+    return deal(groups, options.clients, portions)
+
+
+@drawn("dirichlet-overlap", by_alpha=True)
+def dirichlet_overlap(
+    groups: list[Indices], options: PartitionOptions, generator: np.random.Generator
+) -> list[Indices]:
+    """The published FAFI draw: clients share images.
+
+    For each class c, p over the clients ~ Dirichlet(alpha); client k takes
+    min(n_c, round(10 n_c p_kc)) images of it, drawn afresh. The 10 is a constant of that code.
+    """
+
+    def portions(members: Indices) -> Sequence[Indices]:
+        shares = generator.dirichlet(np.full(options.clients, options.alpha))
+        wanted = [round(OVERLAP_FACTOR * len(members) * share) for share in shares]
+        return [generator.choice(members, min(len(members), count), replace=False) for count in wanted]
+
+    return deal(groups, options.clients, portions)
+
+
+@drawn("shards")
+def shards(
+    groups: list[Indices], options: PartitionOptions, generator: np.random.Generator
+) -> list[Indices]:
+    """Every client holds `partition.labels` labels; a label's samples are dealt to its holders.
+
+    Clients take consecutive stretches of one shuffled circle of labels, so that every label has
+    holders and their numbers differ by at most one.
+    """
+    classes, wanted = len(groups), options.labels
+    least = -(-classes // options.clients)
+    if not least <= wanted <= classes:
+        raise UserError(
+            f"partition.labels={wanted}: must be from {least} to {classes},"
+            f" so that {options.clients} clients cover {classes} labels"
+        )
+    circle = iter(np.tile(generator.permutation(classes), -(-options.clients * wanted // classes)))
+    owned: list[list[Indices]] = [[] for _ in range(options.clients)]
+    holders: list[list[int]] = [[] for _ in range(classes)]
+    for client in generator.permutation(options.clients):
+        for label in islice(circle, wanted):
+            holders[label].append(int(client))
+    for members, owners in zip(groups, holders, strict=True):
+        parts = np.array_split(generator.permutation(members), len(owners))
+        for client, part in zip(owners, parts, strict=True):
+            owned[client].append(part)
+    return [np.concatenate(own) for own in owned]
+
+
+@drawn("iid")
+def iid(
+    groups: list[Indices], options: PartitionOptions, generator: np.random.Generator
+) -> list[Indices]:
+    """Disjoint parts of near-equal size, without regard to labels."""
+    return np.array_split(generator.permutation(np.concatenate(groups)), options.clients)
+
+
+def from_file(population: Population, options: PartitionOptions) -> Partition:
+    """A saved partition.json, which also decides what is held out."""
+    if options.file is None:
+        raise UserError("partition.kind=file: name the file with partition.file=PATH")
+    loaded = load_partition(Path(options.file), population.dataset, population.labels)
+    wanted = round(population.validation * len(population.labels))
+    if population.validation and len(loaded.validation) != wanted:
+        raise UserError(
+            f"data.validation={population.validation:g}: partition.file={options.file} decides that,"
+            f" and it holds out {len(loaded.validation)} samples"
+        )
+    return loaded
+
+
+PARTITIONS.register("file")(PartitionKind(from_file))

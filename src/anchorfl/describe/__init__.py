@@ -1,0 +1,16 @@
+"""What all sites know before they train: the fixed sketch, and regression on sums of descriptions."""
+
+from anchorfl.describe.joint import joint_rows, projected, projection
+from anchorfl.describe.moments import ridge, second_moments, with_constant
+from anchorfl.describe.sketch import Sketch, dead_leaves
+
+__all__ = [
+    "Sketch",
+    "dead_leaves",
+    "joint_rows",
+    "projected",
+    "projection",
+    "ridge",
+    "second_moments",
+    "with_constant",
+]

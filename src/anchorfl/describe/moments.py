@@ -1,0 +1,56 @@
+"""Second moments of rows and labels: clients send sums, and a server regresses on their total."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from anchorfl.tensors import Tensors
+
+
+def second_moments(rows: Tensor, targets: Tensor) -> Tensors:
+    """X'X, of which the triangle on and above the diagonal is sent, and X'Y."""
+    gram = rows.T @ rows
+    return {"triangle": gram[triangle(len(gram), gram.device)], "cross": rows.T @ targets}
+
+
+def triangle(width: int, device: torch.device) -> Tensor:
+    return torch.ones(width, width, dtype=torch.bool, device=device).triu()
+
+
+def ridge(moments: Iterable[Tensors], share: float) -> Tensor:
+    """W ~ (X'X + r I)^-1 X'Y over all moments added, r a share of the mean of X'X's diagonal.
+
+    Scaled so that x W at the row's own class, tr(W' X'Y) / n, is 1 on average: scores then mean the
+    same for ten classes and for a hundred. The sums are exact, so W does not depend on how the rows
+    are spread over clients.
+    """
+    total = reduce(added, moments)
+    cross = wide(total["cross"])
+    mask = triangle(len(cross), cross.device)
+    gram = cross.new_zeros(mask.shape)
+    gram[mask] = wide(total["triangle"])
+    gram = gram + gram.triu(1).T
+    size = share * gram.diagonal().mean().clamp(min=1e-12)
+    identity = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
+    weights: Tensor = torch.linalg.solve(gram + size * identity, cross)
+    true_score = (weights * cross).sum() / cross[-1].sum().clamp(min=1)
+    return (weights / true_score.clamp(min=1e-6)).float().contiguous()
+
+
+def added(first: Tensors, second: Tensors) -> Tensors:
+    return {name: wide(value) + wide(second[name]) for name, value in first.items()}
+
+
+def wide(values: Tensor) -> Tensor:
+    """In double precision, which Apple's GPUs do not have."""
+    return (values.cpu() if values.device.type == "mps" else values).double()
+
+
+def with_constant(rows: Tensor) -> Tensor:
+    """A last column of ones: with targets its moments are the counts of the classes."""
+    return F.pad(rows, (0, 1), value=1.0)

@@ -1,0 +1,153 @@
+"""Verdicts on accuracy: whether the rule failed or the encoders did, and what would do better."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from statistics import mean
+
+from anchorfl.diagnose.verdict import Verdict, differ, listed
+from anchorfl.errors import UserError
+from anchorfl.registry import FUSIONS
+from anchorfl.runs import Run
+
+FALLEN = 0.05
+STEADY = 0.02
+ENCODERS_ALONE = frozenset({"features"})
+
+
+def course(run: Run, fusion: str) -> list[float] | None:
+    """Accuracy at every evaluation; None where the fusion was not evaluated often enough to judge."""
+    values = [record["accuracy"].get(fusion, math.nan) for record in run.evaluations]
+    return values if len(values) >= 3 and not any(map(math.isnan, values)) else None
+
+
+def first_that(run: Run, accept: Callable[[frozenset[str]], bool]) -> str | None:
+    """The run's first fusion of which `accept` is true for what it reads, if its code is here."""
+    names: list[str] = list(run.evaluations[-1]["accuracy"]) if run.evaluations else []
+    for name in names:
+        try:
+            reads = FUSIONS.get(name).reads
+        except UserError:
+            continue
+        if accept(reads) and course(run, name) is not None:
+            return name
+    return None
+
+
+def two_courses(run: Run) -> tuple[str, list[float], str, list[float]] | None:
+    """A fusion that scores on prototypes, and one that reads the same encoders and no prototype."""
+    rule = first_that(run, lambda reads: "prototypes" in reads)
+    witness = first_that(run, lambda reads: reads == ENCODERS_ALONE)
+    if rule is None or witness is None:
+        return None
+    return rule, course(run, rule) or [], witness, course(run, witness) or []
+
+
+def fell(run: Run, values: list[float], top: int) -> bool:
+    """By points that count, and by more than the test images leave to chance."""
+    fall = values[top] - values[-1]
+    return fall >= FALLEN and differ(run, values[top], values[-1])
+
+
+def readout_failed(run: Run) -> Verdict | None:
+    """One reading of the same clients fell, the other did not: the encoders are not at fault."""
+    found = two_courses(run)
+    if found is None or not run.clients:
+        return None
+    rule, read, witness, free = found
+    top = read.index(max(read))
+    other = free[-1] - free[top]
+    if not fell(run, read, top) or other < -STEADY:
+        return None
+    norms = [
+        (records[-1]["prototype_norm_seen"], records[-1]["prototype_norm_unseen"])
+        for records in run.clients.values()
+    ]
+    seen = mean(norm for norm, _ in norms)
+    unseen = [norm for _, norm in norms if norm is not None]
+    beside = f" and {mean(unseen):.3g} for the others" if unseen else ""
+    return Verdict(
+        "readout",
+        f"{rule} fell {100 * (read[top] - read[-1]):.1f} points from round"
+        f" {run.evaluations[top]['round']} to the end while {witness} moved by {100 * other:+.1f}: the"
+        f" readout failed, the encoders did not get worse. The mean norm of a prototype is {seen:.3g}"
+        f" for the classes a client holds{beside}.",
+        problem=rule == primary(run),
+    )
+
+
+def encoders_fell(run: Run) -> Verdict | None:
+    """Both readings fell: the encoders themselves got worse."""
+    found = two_courses(run)
+    if found is None:
+        return None
+    rule, read, witness, free = found
+    top = read.index(max(read))
+    if not fell(run, read, top) or not fell(run, free, top):
+        return None
+    return Verdict(
+        "encoders",
+        f"Both readings fell from round {run.evaluations[top]['round']} to the end: {rule} by"
+        f" {100 * (read[top] - read[-1]):.1f} points and {witness}, which reads no prototype, by"
+        f" {100 * (free[top] - free[-1]):.1f}. The encoders got worse too.",
+    )
+
+
+def primary(run: Run) -> str:
+    """The fusion that makes the predictor."""
+    return str(next(iter(run.evaluations[-1]["accuracy"])))
+
+
+def fusion_gains_nothing(run: Run) -> Verdict | None:
+    """The primary fusion ends below what one client does alone."""
+    if not run.evaluations:
+        return None
+    last = run.evaluations[-1]
+    fused = last["accuracy"][primary(run)]
+    alone = max(value for value in last["local_accuracy"] if value is not None)
+    if fused >= alone or not differ(run, fused, alone):
+        return None
+    return Verdict(
+        "no-gain",
+        f"{primary(run)} ends at {100 * fused:.1f} %, below the best single client's"
+        f" {100 * alone:.1f} %.",
+    )
+
+
+def better_fusion(run: Run) -> Verdict | None:
+    """Another rule on the same uploads ends above the primary one."""
+    if not run.evaluations:
+        return None
+    found = run.evaluations[-1]["accuracy"]
+    own = found[primary(run)]
+    others = {name: value for name, value in found.items() if makes_predictor(name)}
+    best = max(others, key=lambda name: others[name], default=None)
+    if best is None or others[best] <= own or not differ(run, others[best], own):
+        return None
+    images = run.summary.test_images()
+    beside = "" if images is None else f" on {images:,} test images"
+    return Verdict(
+        "better-fusion",
+        f"On the same uploads {best} ends at {100 * others[best]:.1f} %, {primary(run)} at"
+        f" {100 * own:.1f} %{beside}.",
+        problem=False,
+        subject="fusion",
+        advice=f"Use fusion={best}.",
+    )
+
+
+def makes_predictor(name: str) -> bool:
+    try:
+        return not FUSIONS.get(name).transductive
+    except UserError:
+        return False
+
+
+def single_class(run: Run) -> Verdict | None:
+    counts = dict(enumerate(run.summary.label_table or []))
+    single = [client for client, row in counts.items() if sum(count > 0 for count in row) == 1]
+    if not single:
+        return None
+    verb = "holds" if len(single) == 1 else "hold"
+    return Verdict("single-class", f"{listed(single).capitalize()} {verb} one class.", problem=False)

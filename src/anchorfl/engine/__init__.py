@@ -1,0 +1,44 @@
+"""What moves messages between sites and server: the loop, its events, and what listens to them."""
+
+from anchorfl.engine.events import (
+    BatchTrained,
+    Evaluating,
+    Event,
+    Listener,
+    ListenerFactory,
+    MetricsWriter,
+    Preparing,
+    RoundEnded,
+    RunEnded,
+    RunStarted,
+    Warned,
+    as_record,
+)
+from anchorfl.engine.federation import Federation, Outcome
+from anchorfl.engine.fuse_again import FusedAgain, fuse_again
+from anchorfl.engine.ledger import Ledger
+from anchorfl.engine.run_data import data_of
+from anchorfl.engine.uploads import uploads_of, write_uploads
+
+__all__ = [
+    "BatchTrained",
+    "Evaluating",
+    "Event",
+    "Federation",
+    "FusedAgain",
+    "Ledger",
+    "Listener",
+    "ListenerFactory",
+    "MetricsWriter",
+    "Outcome",
+    "Preparing",
+    "RoundEnded",
+    "RunEnded",
+    "RunStarted",
+    "Warned",
+    "as_record",
+    "data_of",
+    "fuse_again",
+    "uploads_of",
+    "write_uploads",
+]

@@ -1,0 +1,142 @@
+"""Events are values; the file writer, the progress display and the trackers listen."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, TextIO
+
+from anchorfl.runs import Run
+from anchorfl.wire import ClientRound
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """Before the first round; `samples` are the clients' sizes, 0 for one that holds nothing."""
+
+    method: str
+    dataset: str
+    rounds: int
+    local_epochs: int
+    samples: list[int]
+    device: str
+    threads: int
+    folder: str
+
+
+@dataclass(frozen=True)
+class Preparing:
+    """The server works before the first round; for progress displays, never written."""
+
+    what: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class BatchTrained:
+    """A client went through some samples; for progress displays, never written."""
+
+    round: int
+    client: int
+    samples: int
+
+
+@dataclass(frozen=True)
+class Evaluating:
+    """All clients of a round are trained and the server looks at them; never written."""
+
+    round: int
+
+
+@dataclass(frozen=True)
+class RoundEnded:
+    """All clients trained, and in some rounds were evaluated: the unit in which a run is written."""
+
+    kind: ClassVar[str] = "round"
+    round: int
+    accuracy: dict[str, float] | None
+    validation_accuracy: dict[str, float] | None
+    local_accuracy: list[float | None] | None
+    samples: int
+    train_seconds: float
+    upload_seconds: float
+    evaluate_seconds: float
+    seconds: float
+    samples_per_second: float
+
+
+@dataclass(frozen=True)
+class Warned:
+    """Something a user should know; `kind` names it for programs."""
+
+    kind: ClassVar[str] = "warning"
+    about: str
+    message: str
+    client: int | None = None
+    round: int | None = None
+
+
+@dataclass(frozen=True)
+class RunEnded:
+    """All that the run leaves is written; `run` is what its folder holds."""
+
+    run: Run
+
+
+Event = (
+    RunStarted | Preparing | BatchTrained | Evaluating | ClientRound | RoundEnded | Warned | RunEnded
+)
+Listener = Callable[[Event], None]
+ListenerFactory = Callable[[Path, Mapping[str, object]], Listener]
+"""(run folder, settings) -> what listens to the run."""
+
+
+def as_record(event: ClientRound | RoundEnded | Warned) -> dict[str, Any]:
+    """The object that metrics.jsonl holds: plain JSON, null where a number is not finite."""
+    record = asdict(event)
+    record |= record.pop("readings", {})
+    if isinstance(event, Warned):
+        record["kind"] = record.pop("about")
+    return {"event": event.kind, **{key: finite(value) for key, value in record.items()}}
+
+
+def finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [finite(item) for item in value]
+    return value
+
+
+class MetricsWriter:
+    """Appends to metrics.jsonl; a round's lines reach the disk together, when it is complete.
+
+    Of a round that a run did not finish only the warnings are kept.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file: TextIO = path.open("a")
+        self._waiting: list[ClientRound | RoundEnded | Warned] = []
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, ClientRound | RoundEnded | Warned):
+            self._waiting.append(event)
+        if isinstance(event, RoundEnded):
+            self._write()
+
+    def close(self) -> None:
+        self._waiting = [each for each in self._waiting if isinstance(each, Warned)]
+        self._write()
+        self._file.close()
+
+    def _write(self) -> None:
+        for event in self._waiting:
+            self._file.write(json.dumps(as_record(event), allow_nan=False) + "\n")
+        self._file.flush()
+        self._waiting.clear()

@@ -1,0 +1,98 @@
+"""Every fusion on a finished run, from its uploads: nothing is trained again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from anchorfl.compute import choose_device
+from anchorfl.config import Config
+from anchorfl.data import ImageStore
+from anchorfl.engine.run_data import data_of
+from anchorfl.engine.uploads import uploads_of
+from anchorfl.errors import UserError
+from anchorfl.models import Runner, build_network
+from anchorfl.registry import FUSIONS
+from anchorfl.runs import Run
+from anchorfl.server import Cost, Evaluation, Fusion, costs_of, evaluate, fuse, server_view
+from anchorfl.settings import flatten, resolve
+from anchorfl.wire import Upload, lacks
+
+
+@dataclass(frozen=True)
+class FusedAgain:
+    """What the fusions of a run's uploads predict for its test images, and what could not be tried."""
+
+    evaluation: Evaluation
+    owners: Tensor
+    costs: Mapping[str, Cost]
+    missing: Mapping[str, str]
+
+    def oracle(self) -> float:
+        """Ask the client that holds most of the true class, through its own prototypes."""
+        return self.evaluation.share_right(self._by_owner())
+
+    def gaps(self, fusion: str) -> tuple[float, float]:
+        """Shares of images that the owner gets right and the fusion does not.
+
+        First those given to a class of the same owner, then those given to another client's.
+        """
+        truth, predicted = self.evaluation.labels, self.evaluation.fused[fusion]
+        lost = (predicted != truth) & (self._by_owner() == truth)
+        same = self.owners[predicted] == self.owners[truth]
+        return float((lost & same).double().mean()), float((lost & ~same).double().mean())
+
+    def _by_owner(self) -> Tensor:
+        clients = torch.stack(list(self.evaluation.local.values()))
+        position = {client: row for row, client in enumerate(self.evaluation.local)}
+        rows = torch.tensor([position[int(owner)] for owner in self.owners])
+        return clients[rows[self.evaluation.labels], torch.arange(len(self.evaluation.labels))]
+
+
+def fuse_again(run: Run, words: Mapping[str, object], every: bool) -> FusedAgain:
+    """Evaluate a finished run's uploads under its own fusions, under others, or under all."""
+    config = with_words(run.config, words)
+    device = choose_device(config.general.device)
+    uploads = uploads_of(run, device)
+    fusions = config.fusion
+    if every:
+        fusions = {name: fusions.get(name) or FUSIONS.get(name)() for name in FUSIONS.names()}
+    missing = {name: why for name, fusion in fusions.items() if (why := lacking(fusion, uploads))}
+    usable = {name: fusion for name, fusion in fusions.items() if name not in missing}
+    if not usable:
+        raise UserError("; ".join(f"fusion {name}: {why}" for name, why in missing.items()))
+    dataset = data_of(run, str(words["data.root"]) if "data.root" in words else None)
+    network = build_network(str(config.model.name), dataset.facts, config.seed)
+    for upload in uploads:
+        network.check(upload.weights)
+    runner = Runner(network, device, config.train.precision, config.train.graphs)
+    test = ImageStore(dataset.test, device)
+    fused = fuse(usable, uploads, runner, server_view(config, dataset.facts, runner))
+    evaluation = evaluate(fused, uploads, runner, test)
+    costs = costs_of(usable, fused, uploads, runner, test)
+    counts = torch.stack([upload.class_counts for upload in uploads]).cpu()
+    owners = torch.tensor([upload.client for upload in uploads])[counts.argmax(dim=0)]
+    return FusedAgain(evaluation, owners, costs, missing)
+
+
+def with_words(stored: Config, words: Mapping[str, object]) -> Config:
+    """A run's settings, some of them given anew; a new choice of fusions forgets the old options."""
+    for key, value in words.items():
+        if key.partition(".")[0] != "fusion" and key not in ("device", "data.root"):
+            raise UserError(f"{key}={value}: fuse takes fusion, fusion.NAME.OPTION, device, data.root")
+    settings = flatten(stored.to_dict())
+    if "fusion" in words:
+        settings = {key: value for key, value in settings.items() if not key.startswith("fusion.")}
+    method = str(settings.pop("method"))
+    return resolve(method, {**settings, "device": "auto", **words})
+
+
+def lacking(fusion: Fusion, uploads: list[Upload]) -> str | None:
+    """Why these uploads cannot be fused so."""
+    for need in fusion.needs:
+        if not all(upload.contains(need) for upload in uploads):
+            return lacks(need)
+    return None

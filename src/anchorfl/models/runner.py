@@ -1,0 +1,38 @@
+"""A network on a device, in a precision: it encodes images under whatever weights it is given."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from anchorfl.compute import kernels_work, set_precision, working_precision
+from anchorfl.models.batchnorm import batchnorms
+from anchorfl.models.network import Network
+from anchorfl.tensors import Tensors
+
+LAYOUT = torch.channels_last
+
+
+class Runner:
+    """Holds a network whose own weights count for nothing; sites train with it, a server encodes."""
+
+    def __init__(
+        self, network: Network, device: torch.device, precision: str = "fp32", kernels: bool = False
+    ) -> None:
+        self.device = device
+        self.precision = working_precision(precision, device)
+        set_precision(self.precision, device)
+        self.network = network.to(device=device)
+        self.network.to(memory_format=LAYOUT)  # type: ignore[call-overload]
+        self.norms = batchnorms(self.network)
+        self.kernels = kernels and kernels_work(device)
+        for norm in self.norms.values():
+            norm.use_kernel = self.kernels
+
+    def encode(self, weights: Tensors, images: Tensor) -> Tensor:
+        """Features of images in 0..1 under the given parameters and buffers, in working precision."""
+        reduced = self.precision == "bf16"
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=reduced):
+            features: Tensor = functional_call(self.network, weights, (images,))
+        return features

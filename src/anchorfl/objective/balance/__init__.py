@@ -1,0 +1,44 @@
+"""Who sets lambda, the weight of the align loss A beside the base loss B.
+
+These modules import torch where they make tensors, so that a forecast can use their formulas without.
+"""
+
+from anchorfl.objective.balance import annealed, bank
+from anchorfl.objective.balance.base import (
+    EXPLODED,
+    Balance,
+    ClientFacts,
+    Losses,
+    Point,
+    RoundMeans,
+    Setting,
+    yardstick,
+)
+from anchorfl.objective.balance.entropy import label_entropy
+from anchorfl.objective.balance.fixed import NoAlignment
+from anchorfl.objective.balance.uncertainty import Uncertainty
+from anchorfl.registry import BALANCES
+
+__all__ = [
+    "EXPLODED",
+    "Balance",
+    "ClientFacts",
+    "Losses",
+    "NoAlignment",
+    "Point",
+    "RoundMeans",
+    "Setting",
+    "Uncertainty",
+    "annealed",
+    "bank",
+    "label_entropy",
+    "yardstick",
+]
+
+
+@BALANCES.family("torchjd")
+def scalarized(name: str) -> type[Balance]:
+    """Imported when asked for: it needs torch and the extra."""
+    from anchorfl.objective.balance import scalarizer
+
+    return scalarizer.scalarized(name)

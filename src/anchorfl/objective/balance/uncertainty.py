@@ -1,0 +1,185 @@
+"""A lambda learned by two log-variances: V10.
+
+Written in u = log sl2, v = log sa2 (`log_sigma_sq_local`, `log_sigma_sq_align`), lambda = e^(u - v).
+Source of the idea: Kendall, Gal and Cipolla, 2018.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from anchorfl.objective.balance.base import (
+    EXPLODED,
+    Balance,
+    ClientFacts,
+    Losses,
+    Point,
+    RoundMeans,
+    Setting,
+    yardstick,
+)
+from anchorfl.objective.balance.descent import integrate
+from anchorfl.objective.balance.entropy import entropy_lambda
+from anchorfl.objective.maths import LOG_LIMIT, N, bounded, exp, ratio
+from anchorfl.options import option
+from anchorfl.registry import BALANCES
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from anchorfl.tensors import Tensors
+
+STARTS = ("zero", "local-first", "entropy")
+
+
+def log_variances(state: Tensors) -> tuple[Tensor, Tensor]:
+    return bounded(state["log_sigma_sq_local"]), bounded(state["log_sigma_sq_align"])
+
+
+@dataclass(frozen=True)
+class Uncertainty(Balance):
+    """Sigmas that descend an objective of their own while the weights see B + effective lambda A.
+
+    Both happen in one backward: in the sum of the two losses each part is constant for the other's
+    parameters. A subclass gives the objective, its stationary lambda and the effective lambda.
+    `lambda_bound` in the state is where `align.guard=cap` holds the effective lambda; else e^40.
+    """
+
+    learned = True
+
+    start: str = option(
+        "zero",
+        "first u and v: zero (0, 0), local-first (-1, 0), entropy (lambda is V9's)",
+        choices=STARTS,
+    )
+    sigma_lr: float = option(0.05, "learning rate of u and v, under train.schedule", at_least=0)
+    sigma_momentum: float = option(0.9, "momentum of u and v", at_least=0, below=1)
+    lambda_min: float = option(0.1, "start=entropy: lambda of a client with one class", above=0)
+    lambda_max: float = option(10.0, "start=entropy: lambda of a client with all alike", above=0)
+    guard: str = option(
+        "warn",
+        "when lambda runs away: off, warn, stop the run, cap at 10 times B/A of round 0",
+        choices=("off", "warn", "stop", "cap"),
+    )
+
+    @abstractmethod
+    def objective(self, base: N, align: N, u: N, v: N, s: N) -> N:
+        """What the sigmas see."""
+
+    @abstractmethod
+    def stationary(self, base: N, align: N, s: N) -> N:
+        """The lambda at which the objective's gradient vanishes for fixed losses."""
+
+    def effective(self, u: N, v: N, s: N) -> N:
+        """The number that multiplies A in the weights' gradient."""
+        return exp(u - v)
+
+    def base_weight(self, u: N) -> N:
+        """The number that multiplies B in the weights' gradient."""
+        return u * 0.0 + 1.0
+
+    def sgd(self, lr: float, momentum: float) -> tuple[float, float]:
+        return self.sigma_lr, self.sigma_momentum
+
+    def pace(self, u: N) -> N:
+        """How many times as fast as their objective says the sigmas move."""
+        return u * 0.0 + 1.0
+
+    def first(self, class_counts: Sequence[int]) -> tuple[float, float]:
+        """u and v before the first step."""
+        if self.start == "entropy":
+            chosen = entropy_lambda(class_counts, self.lambda_min, self.lambda_max)
+            return math.log(chosen), 0.0
+        return {"zero": 0.0, "local-first": -1.0}[self.start], 0.0
+
+    def init(self, facts: ClientFacts) -> Tensors:
+        import torch
+
+        u, v = self.first(facts.class_counts.tolist())
+        return {
+            "log_sigma_sq_local": torch.tensor(u, requires_grad=True),
+            "log_sigma_sq_align": torch.tensor(v, requires_grad=True),
+            "lambda_bound": torch.tensor(math.exp(LOG_LIMIT)),
+        }
+
+    def loss(self, losses: Losses, state: Tensors, anneal: Tensor) -> tuple[Tensor, Tensors]:
+        base, align = losses.base, losses.align
+        u, v = log_variances(state)
+        effective = self.effective(u, v, anneal).minimum(state["lambda_bound"])
+        weights_see = self.base_weight(u).detach() * base + effective.detach() * align
+        sigmas_see = self.objective(base.detach(), align.detach(), u, v, anneal)
+        return weights_see + self.pace(u).detach() * sigmas_see, {}
+
+    def after_first_round(self, losses: Losses) -> Tensors:
+        bound = EXPLODED * yardstick(losses.base, losses.align)
+        return {"lambda_bound": bound} if self.guard == "cap" else {}
+
+    def readings(self, losses: Losses, state: Tensors, anneal: Tensor) -> Tensors:
+        u, v = log_variances(state)
+        return {
+            "lambda_raw": exp(u - v),
+            "lambda_effective": self.effective(u, v, anneal).minimum(state["lambda_bound"]),
+            "lambda_stationary": self.stationary(losses.base, losses.align, anneal),
+            "sigma_sq_local": exp(u),
+            "sigma_sq_align": exp(v),
+            "base_weight": self.base_weight(u),
+        }
+
+    @property
+    def starts_from_labels(self) -> bool:
+        return self.start == "entropy"
+
+    def cure(self, gamma: float) -> str:
+        return f"Use v12-gamma with align.gamma={gamma:.2g} or more."
+
+    def forecast(
+        self,
+        rounds: Sequence[RoundMeans],
+        class_counts: Sequence[int],
+        setting: Setting,
+        known: tuple[float, float] | None,
+    ) -> list[Point]:
+        return integrate(self, rounds, class_counts, setting, known)
+
+
+@BALANCES.register("decoupled")
+@dataclass(frozen=True)
+class Decoupled(Uncertainty):
+    """V10's sigmas, while the weights take a full step on B.
+
+    sigmas see     e^-u B/2 + e^-v A/2 + (u + v)/2, losses detached
+    weights see    B + lambda A, lambda detached
+    stationary     sl2 = B, sa2 = A, lambda* = B/A
+    consequence    grows without bound as A -> 0
+    source         seed 003's split of the losses, without annealing
+    """
+
+    def objective(self, base: N, align: N, u: N, v: N, s: N) -> N:
+        return (exp(-u) * base + exp(-v) * align + u + v) / 2
+
+    def stationary(self, base: N, align: N, s: N) -> N:
+        return ratio(base, align)
+
+
+@BALANCES.register("coupled")
+@dataclass(frozen=True)
+class Coupled(Decoupled):
+    """Weights and sigmas see one expression, as V10 writes it: their gradients are its gradient.
+
+    both see       e^-u B/2 + e^-v A/2 + (u + v)/2
+    stationary     sl2 = B, sa2 = A, lambda* = B/A
+    consequence    B's gradient is divided by 2 sl2, A's by 2 sa2: the effective lambda is 1/(2 sa2)
+    source         V10, seed 001; Kendall, Gal and Cipolla, 2018
+    """
+
+    divides_base = True
+
+    def effective(self, u: N, v: N, s: N) -> N:
+        return exp(-v) / 2
+
+    def base_weight(self, u: N) -> N:
+        return exp(-u) / 2

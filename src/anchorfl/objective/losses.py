@@ -1,0 +1,71 @@
+"""The losses of the methods, as pure functions of tensors.
+
+f: N x d L2-normalised features, y: N labels, P: C x d prototypes (not normalised), w: N sample
+weights. A sample of weight 0 is padding: it changes neither the value nor any gradient.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+SUPCON_TEMPERATURE = 0.07
+BANK_TEMPERATURE = 0.5
+EXCLUDED = -1e9
+
+
+def weighted_mean(values: Tensor, weights: Tensor) -> Tensor:
+    """sum_i w_i v_i / sum_i w_i, and 0 where all weights are 0."""
+    return (values * weights).sum() / weights.sum().clamp(min=1e-12)
+
+
+def cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+    """Weighted mean over samples of -log softmax(logits)_y."""
+    return weighted_mean(F.cross_entropy(logits, labels, reduction="none"), weights)
+
+
+def supervised_contrast(
+    features: Tensor, labels: Tensor, weights: Tensor, temperature: float = SUPCON_TEMPERATURE
+) -> Tensor:
+    """SupCon, the form with the mean outside the logarithm.
+
+    mean_i of -1/|P(i)| sum_{p in P(i)} log( exp(f_i f_p / t) / sum_{a != i} exp(f_i f_a / t) ),
+    P(i) all other rows with the label of i. A row without a partner contributes 0.
+    Source: Khosla et al., 2020, eq. 2.
+    """
+    similarity = features @ features.T / temperature
+    itself = torch.eye(len(features), dtype=torch.bool, device=features.device)
+    excluded = itself | (weights == 0)
+    log_share = F.log_softmax(similarity.masked_fill(excluded, EXCLUDED), dim=1)
+    partners = (labels[:, None] == labels[None, :]) & ~excluded
+    per_row = (log_share * partners).sum(dim=1) / partners.sum(dim=1).clamp(min=1)
+    return -weighted_mean(per_row, weights)
+
+
+def prototype_self_contrast(prototypes: Tensor) -> Tensor:
+    """CE(P P', 0..C-1), the diagonal kept: each prototype is nearest to itself."""
+    classes = torch.arange(len(prototypes), device=prototypes.device)
+    return F.cross_entropy(prototypes @ prototypes.T, classes)
+
+
+def bank_contrast(
+    features: Tensor, bank: Tensor, weights: Tensor, temperature: float = BANK_TEMPERATURE
+) -> Tensor:
+    """A of V6: each view's partner against a public bank of M features b.
+
+    mean_i of -log( exp(f_i f_j / t) / (exp(f_i f_j / t) + sum_m exp(f_i b_m / t)) ), where j is the
+    other view of i; rows 0..N/2-1 are first views, the rest second views in the same order. Seed 004.
+    """
+    half = len(features) // 2
+    partners = torch.cat([features[half:], features[:half]])
+    positive = (features * partners).sum(dim=1, keepdim=True)
+    logits = torch.cat([positive, features @ bank.T], dim=1) / temperature
+    return cross_entropy(logits, torch.zeros_like(logits[:, 0], dtype=torch.int64), weights)
+
+
+def anchor_distance(prototypes: Tensor, anchors: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+    """A from V7 on: mean over the batch's classes, and over dimensions, of (P - anchor)^2."""
+    counts = weights.new_zeros(len(prototypes))
+    present = (counts.index_add(0, labels, weights) > 0).to(prototypes.dtype)
+    return weighted_mean((prototypes - anchors).square().mean(dim=1), present)

@@ -1,0 +1,47 @@
+"""s(p): how a weight falls from 1 to 0 over the progress p in [0, 1] of the whole run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from anchorfl.registry import SCHEDULES
+
+Schedule = Callable[[float], float]
+
+
+@SCHEDULES.register("constant")
+def constant(progress: float) -> float:
+    return 1.0
+
+
+@SCHEDULES.register("linear")
+def linear(progress: float) -> float:
+    """1 - p."""
+    return 1.0 - progress
+
+
+@SCHEDULES.register("cosine")
+def cosine(progress: float) -> float:
+    """(1 + cos(pi p)) / 2."""
+    return 0.5 * (1.0 + math.cos(math.pi * progress))
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where a client stands: the epoch it is about to train, of all its epochs, and of a round's."""
+
+    epoch: int
+    epochs: int
+    local_epochs: int
+
+    @property
+    def progress(self) -> float:
+        """Global: epochs completed / all epochs of the run. It never restarts."""
+        return self.epoch / self.epochs
+
+    @property
+    def local_epoch(self) -> int:
+        """Epochs completed in this round."""
+        return self.epoch % self.local_epochs

@@ -1,0 +1,32 @@
+"""The fused predictor: an ordinary module, its files, its answers, and one model in its place."""
+
+from anchorfl.predictor.build import build_predictor, predictor_of
+from anchorfl.predictor.distillation import distill, find_source
+from anchorfl.predictor.export import check_target, export, load_predictor
+from anchorfl.predictor.inference import (
+    Measures,
+    Prediction,
+    labelled,
+    measure,
+    open_predictor,
+    predict_pictures,
+)
+from anchorfl.predictor.module import Card, Predictor
+
+__all__ = [
+    "Card",
+    "Measures",
+    "Prediction",
+    "Predictor",
+    "build_predictor",
+    "check_target",
+    "distill",
+    "export",
+    "find_source",
+    "labelled",
+    "load_predictor",
+    "measure",
+    "open_predictor",
+    "predict_pictures",
+    "predictor_of",
+]

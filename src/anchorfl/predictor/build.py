@@ -1,0 +1,61 @@
+"""The predictor of a run: its primary fusion, from what the clients sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+
+import torch
+
+from anchorfl.config import Config
+from anchorfl.data import ImageFacts
+from anchorfl.engine import uploads_of
+from anchorfl.errors import UserError
+from anchorfl.models import Runner, build_network
+from anchorfl.predictor.module import Card, Predictor
+from anchorfl.registry import DATASETS
+from anchorfl.runs import Run
+from anchorfl.server import server_view
+from anchorfl.wire import Upload
+
+CPU = torch.device("cpu")
+
+
+def predictor_of(run: Run) -> Predictor:
+    """Of a finished run, on the CPU and in fp32."""
+    summary = run.require_end().summary
+    uploads = uploads_of(run, CPU)
+    assert summary.images is not None
+    assert summary.class_names is not None
+    temperature = (summary.temperature or {}).get(next(iter(run.config.fusion)))
+    facts = ImageFacts.from_json(summary.images)
+    return build_predictor(run.config, facts, uploads, summary.class_names, temperature)
+
+
+@torch.no_grad()
+def build_predictor(
+    config: Config,
+    facts: ImageFacts,
+    uploads: Sequence[Upload],
+    class_names: Sequence[str],
+    temperature: float | None = None,
+) -> Predictor:
+    """The primary fusion of uploads as a module."""
+    name, fusion = next(iter(config.fusion.items()))
+    if fusion.transductive:
+        raise UserError(f"fusion {name} scores an image by the others beside it: it makes no predictor")
+    skeleton = build_network(str(config.model.name), facts, config.seed).eval()
+    runner = Runner(deepcopy(skeleton), CPU)
+    weights = fusion.encoders(uploads)
+    head = fusion.head(uploads, weights, server_view(config, facts, runner))
+    card = Card(
+        model=str(config.model.name),
+        facts=facts,
+        class_names=list(class_names),
+        temperature=fusion.score_temperature if temperature is None else temperature,
+        method=config.method,
+        fusion=name,
+        trained_on=config.data.name,
+        terms=DATASETS.get(config.data.name).terms,
+    )
+    return Predictor([deepcopy(skeleton).fill(state) for state in weights], head, card)

@@ -1,0 +1,109 @@
+"""One model instead of K: a student that learns the fused predictor's answers to unlabelled images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from anchorfl.compute import choose_device, working_precision
+from anchorfl.config import Config
+from anchorfl.data import Dataset, Shape, augmentation_for, load_partition, read_pictures
+from anchorfl.describe import dead_leaves
+from anchorfl.errors import UserError
+from anchorfl.models import LAYOUT, Network, build_network
+from anchorfl.predictor.inference import in_parts, pictures
+from anchorfl.predictor.module import Predictor
+from anchorfl.randomness import generator
+from anchorfl.runs import Run
+from anchorfl.server import PrototypeHead
+
+LR, MOMENTUM, DECAY = 0.05, 0.9, 5e-4
+SYNTHETIC_SETS = 20
+
+
+@dataclass(frozen=True)
+class Source:
+    """Unlabelled images as bytes, N x channels x height x width, and where they come from."""
+
+    images: Tensor
+    name: str
+
+
+def find_source(run: Run, shape: Shape, dataset: Dataset, folder: Path | None) -> Source:
+    """The user's pictures; else the run's public share; else dead leaves, made from nothing."""
+    channels, height, width = shape
+    if folder is not None:
+        paths = pictures(folder) if folder.is_dir() else []
+        if not paths:
+            raise UserError(f"--images {folder}: no folder that holds pictures")
+        split = read_pictures([(path, 0) for path in paths], height, channels)
+        return Source(torch.from_numpy(split.images), f"{len(paths):,} pictures of {folder}")
+    if run.config.partition.public:
+        partition = load_partition(run.files.partition, dataset.name, dataset.train.labels)
+        images = torch.from_numpy(dataset.train.images[partition.public])
+        return Source(images, f"the public share, {len(images):,} images without their labels")
+    leaves = [
+        dead_leaves(channels, generator(run.config.seed, "distill", epoch=number))
+        for number in range(SYNTHETIC_SETS)
+    ]
+    images = F.interpolate(torch.cat(leaves), (height, width), mode="bilinear", antialias=True)
+    return Source((255 * images).round().byte(), f"{len(images):,} synthetic pictures (dead leaves)")
+
+
+def distill(
+    teacher: Predictor, config: Config, source: Source, steps: int, on_step: Callable[[int], None]
+) -> Predictor:
+    """Minimise KL(teacher | student) on augmented images that both see alike.
+
+    The student is one network of the run's kind; SGD, the rate falls as a cosine. Source: Hinton et
+    al., 2015; one view for both: Beyer et al., 2022.
+    """
+    device = choose_device("auto")
+    teacher = teacher.to(device)
+    card = teacher.card
+    student = build_network(card.model, card.facts, config.seed + 1).to(device)
+    student.to(memory_format=LAYOUT)  # type: ignore[call-overload]
+    images = source.images.to(device)
+    recipe = augmentation_for(card.facts.shape, bool(config.data.flip))
+    draw = generator(config.seed, "distill")
+    optimizer = torch.optim.SGD(student.parameters(), LR, MOMENTUM, weight_decay=DECAY, nesterov=True)
+    size = min(config.train.batch_size, len(images))
+    reduced = working_precision("auto", device) == "bf16"
+    weights = balanced(teacher, source.images)
+    student.train()
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = LR * (1 + math.cos(math.pi * step / steps)) / 2
+        chosen = torch.multinomial(weights, size, replacement=True, generator=draw).to(device)
+        views = recipe.apply(images[chosen], recipe.draw(size, draw)[None].to(device))
+        with torch.no_grad():
+            wanted = teacher.probabilities(views)
+        with torch.autocast(device.type, torch.bfloat16, enabled=reduced):
+            scores = student(views) @ student.prototypes.T
+        loss = F.kl_div(scores.float().log_softmax(dim=1), wanted, reduction="batchmean")
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        on_step(step)
+    return as_predictor(student.cpu(), teacher)
+
+
+def balanced(teacher: Predictor, images: Tensor) -> Tensor:
+    """Weights under which every class that the teacher predicts comes up as often."""
+    predicted = torch.cat(list(in_parts(teacher, images.numpy()))).argmax(dim=1)
+    counts = torch.bincount(predicted, minlength=len(teacher.class_names))
+    return counts.float().reciprocal()[predicted]
+
+
+def as_predictor(student: Network, teacher: Predictor) -> Predictor:
+    """Its scores are logits of the teacher's probabilities: temperature 1."""
+    student = student.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+    prototypes = student.prototypes.detach().clone()
+    card = replace(teacher.card, temperature=1.0, fusion=f"student of {teacher.card.fusion}")
+    return Predictor([student], PrototypeHead(torch.ones(1), prototypes), card)

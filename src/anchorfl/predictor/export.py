@@ -1,0 +1,156 @@
+"""A predictor in a file: safetensors to load again, torch.export and ONNX to run elsewhere."""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from anchorfl.data import ImageFacts
+from anchorfl.describe import Sketch
+from anchorfl.errors import UserError
+from anchorfl.models import build_network
+from anchorfl.predictor.module import Card, Predictor
+from anchorfl.registry import ENCODERS, FUSIONS
+from anchorfl.server import Head
+from anchorfl.tensors import Tensors, section
+from anchorfl.wire import pack, unpack
+
+
+def export(predictor: Predictor, path: Path) -> None:
+    """Write it in the form that the file's suffix names."""
+    check_target(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    WRITERS[path.suffix.lower()](predictor, path)
+
+
+def check_target(path: Path) -> None:
+    """Refuse a file that could not be written in the end."""
+    if path.suffix.lower() not in WRITERS:
+        raise UserError(f"{path}: ends in none of {', '.join(WRITERS)}")
+    if path.is_dir():
+        raise UserError(f"{path}: is a folder")
+
+
+def write_safetensors(predictor: Predictor, path: Path) -> None:
+    """Tensors, and in the header the card and what the head is made of: no code, no pickle."""
+    content = {"card": asdict(predictor.card), "encoders": len(predictor.encoders)}
+    content["head"] = described(predictor.head)
+    tensors = {name.replace(".", "/", 1): value for name, value in predictor.state_dict().items()}
+    path.write_bytes(pack("predictor", content, tensors))
+
+
+def load_predictor(path: Path) -> Predictor:
+    """What `write_safetensors` wrote, ready to predict. Only models of this package are built."""
+    content, tensors = unpack("predictor", path.read_bytes())
+    try:
+        facts = ImageFacts.from_json(content["card"]["facts"])
+        card = Card(**dict(content["card"], facts=facts))
+        if card.model not in ENCODERS.names():
+            raise UserError(
+                f"{path}: its encoder is {card.model}, code that a file may not bring along;"
+                " export such a predictor as .pt2 or .onnx"
+            )
+        weights = section(tensors, "encoders")
+        encoders = [
+            build_network(card.model, card.facts, 0).fill(numbered(weights, number))
+            for number in range(int(content["encoders"]))
+        ]
+        head = rebuilt(content["head"], section(tensors, "head"))
+        predictor = Predictor(encoders, head, card)
+        predictor.probabilities(torch.zeros(1, *predictor.shape))
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError):
+        raise UserError(f"{path}: holds no predictor that can be read") from None
+    return predictor
+
+
+def numbered(tensors: Tensors, number: int) -> Tensors:
+    """The entries `NUMBER.NAME`, by name."""
+    start = f"{number}."
+    return {name.removeprefix(start): tensors[name] for name in tensors if name.startswith(start)}
+
+
+def described(module: nn.Module) -> dict[str, Any]:
+    """A head's kind, its plain attributes, its parts; its tensors travel beside this."""
+    plain = {
+        name: value
+        for name, value in vars(module).items()
+        if not name.startswith("_") and name != "training"
+    }
+    parts = {name: described(part) for name, part in module.named_children()}
+    return {"kind": type(module).__name__, "plain": plain, "parts": parts}
+
+
+def rebuilt(description: dict[str, Any], tensors: Tensors, place: str = "") -> Any:
+    """The opposite of `described`, for kinds that are known here; nothing is imported or run."""
+    FUSIONS.names()  # also those of other packages
+    kinds: dict[str, type[nn.Module]] = {kind.__name__: kind for kind in (Sketch, *descendants(Head))}
+    kind = kinds.get(str(description.get("kind")))
+    if kind is None:
+        raise UserError(f"this predictor has a head of unknown kind {description.get('kind')!r}")
+    module = kind.__new__(kind)
+    nn.Module.__init__(module)
+    for name, value in description["plain"].items():
+        if name.startswith("_") or hasattr(module, name):
+            raise ValueError(name)
+        setattr(module, name, tuple(value) if isinstance(value, list) else value)
+    for name, value in tensors.items():
+        if name.startswith(place) and "." not in name.removeprefix(place):
+            module.register_buffer(name.removeprefix(place), value)
+    for name, part in description["parts"].items():
+        module.add_module(name, rebuilt(part, tensors, f"{place}{name}."))
+    return module
+
+
+def descendants(kind: type) -> list[type]:
+    own: list[type] = kind.__subclasses__()
+    return own + [each for child in own for each in descendants(child)]
+
+
+def write_exported_program(predictor: Predictor, path: Path) -> None:
+    """For torch.export.load: any batch size, the card as `card.json` among its extra files."""
+    program = torch.export.export(
+        predictor,
+        (torch.zeros(2, *predictor.shape),),
+        dynamic_shapes=({0: torch.export.Dim("batch")},),
+    )
+    torch.export.save(program, path, extra_files={"card.json": json.dumps(asdict(predictor.card))})
+
+
+def write_onnx(predictor: Predictor, path: Path) -> None:
+    """`images` in, `scores` out, any batch size; the card among the model's properties."""
+    try:
+        import onnx
+        import onnxscript  # noqa: F401  torch's exporter needs it
+    except ImportError:
+        raise UserError(f"{path}: ONNX needs the extra: pip install 'anchorfl[onnx]'") from None
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it misses torchvision, which we do not
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            predictor,
+            (torch.zeros(2, *predictor.shape),),
+            path,
+            input_names=["images"],
+            output_names=["scores"],
+            dynamic_shapes=({0: torch.export.Dim("batch")},),
+            external_data=False,
+            verbose=False,
+        )
+    model = onnx.load(path)
+    onnx.helper.set_model_props(model, {"card": json.dumps(asdict(predictor.card))})
+    onnx.save(model, path)
+
+
+WRITERS: dict[str, Callable[[Predictor, Path], None]] = {
+    ".safetensors": write_safetensors,
+    ".pt2": write_exported_program,
+    ".onnx": write_onnx,
+}

@@ -1,0 +1,122 @@
+"""A predictor at work: classes for pictures, and how right it is where the classes are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from anchorfl.compute import choose_device, images_at_once
+from anchorfl.config import DataOptions
+from anchorfl.data import SUFFIXES, Split, class_folders, listed, load_dataset, read_pictures
+from anchorfl.errors import UserError
+from anchorfl.predictor.build import predictor_of
+from anchorfl.predictor.export import load_predictor
+from anchorfl.predictor.module import Predictor
+from anchorfl.registry import DATASETS
+from anchorfl.runs import read_run
+from anchorfl.server import Evaluation, balanced_accuracy, calibration_error, macro_f1
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A picture's most probable classes, the first the predicted one."""
+
+    path: Path
+    names: list[str]
+    probabilities: list[float]
+
+
+@dataclass(frozen=True)
+class Measures:
+    images: int
+    accuracy: float
+    balanced_accuracy: float
+    macro_f1: float
+    calibration_error: float
+    recall: dict[str, float | None]
+
+
+def open_predictor(place: Path) -> Predictor:
+    """Of a run's folder, or of a file that `anchorfl export` wrote; on the device there is."""
+    if place.is_file() and place.suffix != ".safetensors":
+        raise UserError(f"{place}: name a run's folder, or a predictor that ends in .safetensors")
+    predictor = load_predictor(place) if place.is_file() else predictor_of(read_run(place))
+    return predictor.to(choose_device("auto"))
+
+
+def predict_pictures(predictor: Predictor, places: Sequence[Path], top: int) -> list[Prediction]:
+    """Pictures, and all that lie in folders, brought to the size the predictor takes."""
+    paths = [path for place in places for path in pictures(place)]
+    if not paths:
+        raise UserError("predict: there is no picture among these")
+    channels, height, _ = predictor.shape
+    split = read_pictures([(path, 0) for path in paths], height, channels)
+    probabilities = torch.cat(list(in_parts(predictor, split.images)))
+    if not probabilities.isfinite().all():
+        raise UserError("predict: its scores are not finite; the run that made it diverged")
+    values, classes = probabilities.topk(min(top, probabilities.shape[1]), dim=1)
+    return [
+        Prediction(path, [predictor.class_names[k] for k in row.tolist()], chances.tolist())
+        for path, row, chances in zip(paths, classes, values, strict=True)
+    ]
+
+
+def pictures(place: Path) -> list[Path]:
+    if not place.exists():
+        raise UserError(f"{place}: no such file or folder")
+    if place.is_file():
+        return [place]
+    found = (path for path in sorted(place.glob("**/*")) if path.suffix.lower() in SUFFIXES)
+    return [path for path in found if path.name[0] != "."]
+
+
+@torch.no_grad()
+def in_parts(predictor: Predictor, images: np.ndarray) -> Iterator[Tensor]:
+    """Probabilities of uint8 images, as many at a time as suits the device."""
+    device = next(predictor.buffers()).device
+    parts = -(-len(images) // images_at_once(device, images.shape[2] * images.shape[3]))
+    for part in torch.from_numpy(images).tensor_split(parts):
+        yield predictor.probabilities(part.to(device).float() / 255).cpu()
+
+
+def labelled(predictor: Predictor, data: str, root: str) -> Split:
+    """The test images of a known data set, or a folder of class folders named as the predictor's."""
+    if data in DATASETS.names() and data != "folder":
+        dataset = load_dataset(DataOptions(name=data, root=root))
+        if dataset.class_names != predictor.class_names or dataset.facts.shape != predictor.shape:
+            raise UserError(f"--data {data}: other classes or another size than the predictor's")
+        return dataset.test
+    place = Path(data).expanduser()
+    if not place.is_dir():
+        known = ", ".join(name for name in DATASETS.names() if name != "folder")
+        raise UserError(f"--data {data}: neither a folder nor one of {known}")
+    strangers = set(class_folders(place)) - set(predictor.class_names)
+    if strangers:
+        raise UserError(f"{place}: {sorted(strangers)[0]!r} is none of the predictor's classes")
+    present = listed(place, predictor.class_names)
+    if not present:
+        raise UserError(f"{place}: holds no picture in a folder named after a class")
+    channels, height, _ = predictor.shape
+    return read_pictures(present, height, channels)
+
+
+def measure(predictor: Predictor, split: Split) -> Measures:
+    probabilities = torch.cat(list(in_parts(predictor, split.images)))
+    labels = torch.from_numpy(split.labels)
+    evaluation = Evaluation(labels, {"it": probabilities}, {})
+    confusion = evaluation.confusions()["it"]
+    totals = confusion.sum(dim=1)
+    recall = (confusion.diagonal() / totals.clamp(min=1)).tolist()
+    return Measures(
+        images=len(split),
+        accuracy=evaluation.accuracy()["it"],
+        balanced_accuracy=balanced_accuracy(confusion),
+        macro_f1=macro_f1(confusion),
+        calibration_error=calibration_error(probabilities, labels),
+        recall={name: recall[k] if totals[k] else None for k, name in enumerate(predictor.class_names)},
+    )

@@ -1,0 +1,70 @@
+"""The fused predictor: an ordinary module, images in and scores out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from anchorfl.data import ImageFacts, Shape
+from anchorfl.models import Network
+from anchorfl.server import Head, stacked
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a predictor holds beside tensors: how to read it, what made it, on what terms."""
+
+    model: str
+    facts: ImageFacts
+    class_names: list[str]
+    temperature: float
+    method: str
+    fusion: str
+    trained_on: str
+    terms: str
+
+
+class Predictor(nn.Module):
+    """Images as floats in 0..1, N x channels x height x width -> scores, N x C, in fp32.
+
+    A sample gets the same scores alone and among others.
+    """
+
+    def __init__(self, encoders: Sequence[Network], head: Head, card: Card) -> None:
+        super().__init__()
+        self.encoders = nn.ModuleList(encoders)
+        self.head = head
+        self.card = card
+        self.requires_grad_(False)
+        self.eval()
+
+    @property
+    def class_names(self) -> list[str]:
+        return self.card.class_names
+
+    @property
+    def shape(self) -> Shape:
+        return self.card.facts.shape
+
+    def train(self, mode: bool = True) -> Predictor:
+        """A predictor is finished: it stays in evaluation mode."""
+        super().train(False)
+        return self
+
+    def forward(self, images: Tensor) -> Tensor:
+        if not images.is_floating_point() or tuple(images.shape[1:]) != self.shape:
+            raise ValueError(
+                f"expected floats in 0..1 of shape N x {' x '.join(map(str, self.shape))},"
+                f" got {images.dtype} of shape {' x '.join(map(str, images.shape))}"
+            )
+        images = images.float()
+        features = stacked([encoder(images) for encoder in self.encoders], images)
+        scores: Tensor = self.head(features, images)
+        return scores
+
+    def probabilities(self, images: Tensor) -> Tensor:
+        """softmax(scores / t), t fitted on held-out data where the run had any."""
+        scores: Tensor = self(images)
+        return (scores / self.card.temperature).softmax(dim=1)

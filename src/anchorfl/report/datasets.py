@@ -1,0 +1,59 @@
+"""What `anchorfl data` shows: the data sets, a download, who holds what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from anchorfl.data import draw_name, draw_partition, fetch_dataset, load_dataset
+from anchorfl.registry import DATASETS
+from anchorfl.report.console import say
+from anchorfl.report.methods import lines_of
+from anchorfl.report.plots import plot_partition
+from anchorfl.report.tables import listing, partition_table
+from anchorfl.settings import resolve
+
+
+def show_datasets(console: Console) -> None:
+    console.print(listing(lines_of(DATASETS, lambda spec: spec.summary)))
+
+
+def fetch_with_progress(console: Console, name: str, root: Path) -> None:
+    spec = DATASETS.get(name)
+    say(console, f"terms of use of {name}: {spec.terms}")
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+    )
+    with Progress(*columns, console=console) as bar:
+        tasks = {file.file: bar.add_task(file.file, total=None) for file in spec.downloads}
+
+        def progress(file: str, done: int, total: int | None) -> None:
+            bar.update(tasks[file], completed=done, total=total)
+
+        folder = fetch_dataset(name, root, progress)
+    say(console, f"{name} is in {folder}")
+
+
+def show_partition(
+    console: Console, words: Mapping[str, object], figure: Path, save: Path | None
+) -> None:
+    config = resolve("v4", words)
+    dataset = load_dataset(config.data)
+    options = config.partition
+    partition = draw_partition(dataset.train.labels, options, config.data.validation, dataset.name)
+    counts = partition.label_table(dataset.train.labels, len(dataset.class_names))
+    title = f"{dataset.name}: {draw_name(options)}, seed {options.seed}"
+    console.print(partition_table(counts, dataset.class_names, title, console.width))
+    held = f"{len(partition.public):,} public, {len(partition.validation):,} held out; "
+    say(console, f"{held}hash {partition.hash[:16]}")
+    if save is not None:
+        partition.save(save, dataset.name, dataset.train.labels)
+        say(console, f"partition: {save}")
+    path = plot_partition(counts, dataset.class_names, title, figure)
+    say(console, f"picture: {path}")

@@ -1,0 +1,122 @@
+"""The folder of a run: what lies where."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from anchorfl.errors import UserError
+from anchorfl.runs.summary import Summary
+
+INCIDENTAL = (
+    "out",
+    "track",
+    "device",
+    "threads",
+    "data.root",
+    "train.precision",
+    "train.graphs",
+    "train.evaluate_every",
+    "partition.file",
+)
+"""Settings of where and how a run went, not of what was learned."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """config.yaml, partition.json, metrics.jsonl, summary.json, uploads/, figures/, report.html."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        return self.path / "config.yaml"
+
+    @property
+    def metrics(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def summary(self) -> Path:
+        return self.path / "summary.json"
+
+    @property
+    def partition(self) -> Path:
+        return self.path / "partition.json"
+
+    @property
+    def figures(self) -> Path:
+        return self.path / "figures"
+
+    @property
+    def page(self) -> Path:
+        return self.path / "report.html"
+
+    @property
+    def frozen(self) -> Path:
+        """The part of the network that training left alone and no upload contains, if any."""
+        return self.path / "uploads" / "frozen.safetensors"
+
+    def upload(self, client: int) -> Path:
+        return self.path / "uploads" / f"client-{client:03d}.safetensors"
+
+    @staticmethod
+    def create(out: str | None, name: str) -> RunFolder:
+        """A new folder; one that holds anything already is refused, not overwritten."""
+        if out is None:
+            return RunFolder(new_folder(Path("runs"), name))
+        path = Path(out).expanduser()
+        if path.exists() and not path.is_dir():
+            raise UserError(f"out={path}: is a file; name a new folder")
+        if path.exists() and any(path.iterdir()):
+            raise UserError(f"out={path}: holds another run already; name a new folder")
+        path.mkdir(parents=True, exist_ok=True)
+        return RunFolder(path)
+
+    def write_config(self, settings: Mapping[str, Any]) -> None:
+        self.config.write_text(yaml.safe_dump(dict(settings), sort_keys=False))
+
+    def write_summary(self, summary: Summary) -> None:
+        self.summary.write_text(summary.to_json())
+
+    def write_uploads(self, uploads: Mapping[int, bytes], frozen: bytes | None) -> None:
+        """One file per client, and one of what they all leave out."""
+        (self.path / "uploads").mkdir()
+        for client, data in uploads.items():
+            self.upload(client).write_bytes(data)
+        if frozen is not None:
+            self.frozen.write_bytes(frozen)
+
+    def read_uploads(self, sizes: list[int | None]) -> Iterator[bytes]:
+        """The uploads of all clients that sent one, whose sizes the summary holds."""
+        for client, size in enumerate(sizes):
+            file = self.upload(client)
+            if size is not None:
+                if not file.is_file() or file.stat().st_size != size:
+                    raise UserError(f"{file}: missing or incomplete")
+                yield file.read_bytes()
+
+
+def new_folder(parent: Path, name: str) -> Path:
+    """Make parent/name, or the first of name-2, name-3, ... that nobody else makes meanwhile."""
+    candidate, number = parent / name, 1
+    while True:
+        try:
+            candidate.mkdir(parents=True)
+            return candidate
+        except FileExistsError:
+            number += 1
+            candidate = parent / f"{name}-{number}"
+
+
+def text_of(path: Path) -> str | None:
+    """The text of a file or of its compressed form (`NAME.gz`); None where there is neither."""
+    packed = path.with_name(path.name + ".gz")
+    if path.is_file():
+        return path.read_text()
+    return gzip.decompress(packed.read_bytes()).decode() if packed.is_file() else None

@@ -1,0 +1,109 @@
+"""The one reader of a run's folder: settings, records, summary. It needs no torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from anchorfl.config import Config, TrainOptions
+from anchorfl.errors import UserError
+from anchorfl.objective import Balance
+from anchorfl.options import build
+from anchorfl.registry import BALANCES, METHODS
+from anchorfl.runs.folder import RunFolder, text_of
+from anchorfl.runs.summary import Summary
+from anchorfl.settings import read_preset, resolve
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as its folder holds it, whether it finished, stopped, failed or is still going."""
+
+    folder: Path
+    settings: Mapping[str, object]
+    summary: Summary
+    metrics: list[Record] = field(repr=False)
+
+    @property
+    def files(self) -> RunFolder:
+        return RunFolder(self.folder)
+
+    @property
+    def method(self) -> str:
+        return str(self.settings["method"])
+
+    @cached_property
+    def config(self) -> Config:
+        """Everything resolved; asks for the code of the run's fusions and data set."""
+        settings = dict(self.settings)
+        return resolve(str(settings.pop("method")), settings)
+
+    @cached_property
+    def clients(self) -> dict[int, list[Record]]:
+        """Client records by client, in the order of rounds."""
+        found: dict[int, list[Record]] = {}
+        for record in self.metrics:
+            if record["event"] == "client":
+                found.setdefault(record["client"], []).append(record)
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def evaluations(self) -> list[Record]:
+        rounds = (record for record in self.metrics if record["event"] == "round")
+        return [record for record in rounds if record["accuracy"] is not None]
+
+    @cached_property
+    def largest_lambda(self) -> float | None:
+        """The largest raw lambda of any client at the end of any round; None where there is none."""
+        values = [record["lambda_raw"] for own in self.clients.values() for record in own]
+        return max((value for value in values if value is not None), default=None)
+
+    @cached_property
+    def warnings(self) -> list[Record]:
+        return [record for record in self.metrics if record["event"] == "warning"]
+
+    @cached_property
+    def balance(self) -> Balance:
+        return build(BALANCES.get(METHODS.get(self.method).balance), self.section("align"), "align")
+
+    @cached_property
+    def train(self) -> TrainOptions:
+        return build(TrainOptions, self.section("train"), "train")
+
+    def section(self, name: str) -> dict[str, object]:
+        prefix = f"{name}."
+        chosen = {key: value for key, value in self.settings.items() if key.startswith(prefix)}
+        return {key.removeprefix(prefix): value for key, value in chosen.items()}
+
+    def class_counts(self, client: int) -> list[int]:
+        return (self.summary.label_table or {client: []})[client]
+
+    def require_end(self) -> Run:
+        """Itself, refused where the run left no summary."""
+        if not self.summary.ended:
+            raise UserError(f"{self.folder}: holds no run that ended (no valid summary.json)")
+        return self
+
+
+def read_run(folder: str | PathLike[str]) -> Run:
+    """The run in a folder; its files may be compressed (`metrics.jsonl.gz`)."""
+    place = RunFolder(Path(folder))
+    if not place.config.is_file():
+        raise UserError(f"{place.path}: is not a run's folder (no config.yaml)")
+    try:
+        metrics = [json.loads(line) for line in (text_of(place.metrics) or "").splitlines()]
+    except ValueError:
+        raise UserError(f"{place.metrics}: is corrupt") from None
+    try:
+        text = text_of(place.summary)
+        summary = Summary() if text is None else Summary.from_json(text)
+    except (ValueError, TypeError):
+        raise UserError(f"{place.summary}: is corrupt") from None
+    return Run(place.path, read_preset(place.config), summary, metrics)

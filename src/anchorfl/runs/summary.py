@@ -1,0 +1,76 @@
+"""What is left of a run when it ends: summary.json, typed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+ByFusion = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The keys of summary.json; what a run that broke off, or an earlier version, did not know is None.
+
+    `peak_test_accuracy` is for looking, never for choosing. Accuracies are in 0..1.
+    """
+
+    method: str | None = None
+    dataset: str | None = None
+    seed: int | None = None
+    status: str = "unfinished"
+    rounds: int | None = None
+    final_accuracy: ByFusion | None = None
+    peak_test_accuracy: ByFusion = field(default_factory=dict)
+    validation_accuracy: ByFusion | None = None
+    balanced_accuracy: ByFusion | None = None
+    macro_f1: ByFusion | None = None
+    local_accuracy: list[float | None] | None = None
+    temperature: ByFusion | None = None
+    calibration_error: ByFusion | None = None
+    confusion: dict[str, list[list[int]]] | None = None
+    seconds: float | None = None
+    train_seconds: float | None = None
+    samples_per_second: float | None = None
+    task_bytes: int | None = None
+    upload_bytes: list[int | None] = field(default_factory=list)
+    exchange_bytes: list[int] | None = None
+    fusion_bytes: ByFusion | None = None
+    server_seconds: ByFusion | None = None
+    prediction_ms: ByFusion | None = None
+    prediction_flops: ByFusion | None = None
+    partition_hash: str | None = None
+    label_table: list[list[int]] | None = None
+    images: dict[str, Any] | None = None
+    class_names: list[str] | None = None
+    environment: dict[str, Any] | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=2, allow_nan=False) + "\n"
+
+    @staticmethod
+    def from_json(text: str) -> Summary:
+        """ValueError where it is none; keys of another version are left out."""
+        content = json.loads(text)
+        if not isinstance(content, dict) or "status" not in content:
+            raise ValueError("no summary")
+        known = {item.name for item in fields(Summary)}
+        return Summary(**{key: value for key, value in content.items() if key in known})
+
+    @property
+    def ended(self) -> bool:
+        return self.status != "unfinished"
+
+    def accuracy(self, fusion: str) -> float | None:
+        return (self.final_accuracy or {}).get(fusion)
+
+    def best_client(self) -> float | None:
+        """The best that a single client does."""
+        return max((value for value in self.local_accuracy or [] if value is not None), default=None)
+
+    def test_images(self) -> int | None:
+        """How many images the accuracies were measured on."""
+        matrix = next(iter((self.confusion or {}).values()), None)
+        return None if matrix is None else sum(map(sum, matrix))

@@ -1,0 +1,34 @@
+"""What a server does: it sees uploads, never a client's samples."""
+
+from anchorfl.server.calibration import calibration_error, fit_temperature
+from anchorfl.server.costs import Cost, costs_of, count_flops
+from anchorfl.server.evaluation import (
+    Evaluation,
+    Fused,
+    balanced_accuracy,
+    evaluate,
+    fuse,
+    macro_f1,
+    server_view,
+)
+from anchorfl.server.fusion import Fusion, Head, PrototypeHead, ServerView, stacked
+
+__all__ = [
+    "Cost",
+    "Evaluation",
+    "Fused",
+    "Fusion",
+    "Head",
+    "PrototypeHead",
+    "ServerView",
+    "balanced_accuracy",
+    "calibration_error",
+    "costs_of",
+    "count_flops",
+    "evaluate",
+    "fit_temperature",
+    "fuse",
+    "macro_f1",
+    "server_view",
+    "stacked",
+]

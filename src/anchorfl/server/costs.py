@@ -1,0 +1,101 @@
+"""What a fusion costs: bytes up, the server's seconds, and what every prediction takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from anchorfl.compute import synchronise
+from anchorfl.data import ImageStore
+from anchorfl.models import Runner
+from anchorfl.server.evaluation import Fused
+from anchorfl.server.fusion import Fusion, Head, stacked
+from anchorfl.wire import Upload
+
+MEASURED, MEASURED_ON_CPU = 256, 4
+"""Images that are timed together."""
+TIMES = 3
+"""How often; the fastest counts, the others waited for something else."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one fusion; `fusion_bytes` is what a client sends for it alone, on average.
+
+    `prediction_flops` counts multiplications and additions of convolutions and matrix products.
+    """
+
+    fusion_bytes: float
+    server_seconds: float
+    prediction_ms: float
+    prediction_flops: int
+
+
+@torch.no_grad()
+def costs_of(
+    fusions: Mapping[str, Fusion],
+    fused: Mapping[str, Fused],
+    uploads: Sequence[Upload],
+    runner: Runner,
+    store: ImageStore,
+) -> dict[str, Cost]:
+    """A prediction takes its encoders, of which one is measured for all, and the head."""
+    runner.network.eval()
+    count = MEASURED_ON_CPU if runner.device.type == "cpu" else MEASURED
+    some = torch.arange(min(len(store.labels), count), device=store.index_device)
+    images = store.take(some)[0].float() / 255
+    weights = uploads[0].weights
+    features = runner.encode(weights, images)
+    encoder = measured(lambda count: runner.encode(weights, images[:count]), len(images), runner.device)
+    costs = {}
+    for name, each in fused.items():
+        own = stacked([features] * len(each.encoders), images)
+        head = measured(partial(score, each.head, own, images), len(images), runner.device)
+        milliseconds, flops = (
+            len(each.encoders) * one + other for one, other in zip(encoder, head, strict=True)
+        )
+        sent = sent_bytes(fusions[name], uploads)
+        costs[name] = Cost(sent, each.seconds, milliseconds, int(flops))
+    return costs
+
+
+def score(head: Head, features: Tensor, images: Tensor, count: int) -> None:
+    head(features[:, :count], images[:count])
+
+
+def measured(compute: Callable[[int], object], count: int, device: torch.device) -> tuple[float, int]:
+    """Milliseconds per image among `count`, after a pass that warms up, and the operations of one."""
+    flops = count_flops(lambda: compute(1))
+    compute(count)
+    synchronise(device)
+    seconds = []
+    for _ in range(TIMES):
+        started = time.perf_counter()
+        compute(count)
+        synchronise(device)
+        seconds.append(time.perf_counter() - started)
+    return 1000 * min(seconds) / count, flops
+
+
+@torch.no_grad()
+def count_flops(compute: Callable[[], object]) -> int:
+    with FlopCounterMode(display=False) as counter:
+        compute()
+    return int(counter.get_total_flops())
+
+
+def sent_bytes(fusion: Fusion, uploads: Sequence[Upload]) -> float:
+    """What a client sends for this fusion alone, on average: weights if any, and statistics."""
+    total = 0
+    for upload in uploads:
+        weights = upload.trained if fusion.encoders([upload]) else {}
+        statistics = (upload.statistic(need) for need in fusion.needs)
+        total += sum(value.nbytes for group in (weights, *statistics) for value in group.values())
+        total += upload.class_counts.nbytes
+    return total / len(uploads)

@@ -1,0 +1,162 @@
+"""Any number of fusions in one pass over the images, each encoder run once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import torch
+from torch import Tensor
+
+from anchorfl.compute import images_at_once, synchronise
+from anchorfl.config import Config
+from anchorfl.data import ImageFacts, ImageStore
+from anchorfl.describe import Sketch
+from anchorfl.models import Runner
+from anchorfl.server.calibration import calibration_error, fit_temperature
+from anchorfl.server.fusion import Fusion, Head, ServerView, stacked
+from anchorfl.tensors import Tensors
+from anchorfl.wire import Upload, shared_target
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The true classes of N images, every fusion's scores, and what each client predicts alone."""
+
+    labels: Tensor
+    scores: dict[str, Tensor]
+    local: dict[int, Tensor]
+
+    @cached_property
+    def fused(self) -> dict[str, Tensor]:
+        """The class that each fusion predicts."""
+        return {name: scores.argmax(dim=1) for name, scores in self.scores.items()}
+
+    def confusions(self) -> dict[str, Tensor]:
+        """Counts by fusion, true class x predicted class."""
+        return {name: self.confusion(predicted) for name, predicted in self.fused.items()}
+
+    def confusion(self, predicted: Tensor) -> Tensor:
+        classes = next(iter(self.scores.values())).shape[1]
+        cells = torch.bincount(self.labels * classes + predicted, minlength=classes**2)
+        return cells.view(classes, classes).double()
+
+    def temperatures(self) -> dict[str, float]:
+        """Those that make the most of these images' labels."""
+        return {name: fit_temperature(scores, self.labels) for name, scores in self.scores.items()}
+
+    def calibration_errors(self, temperatures: Mapping[str, float]) -> dict[str, float]:
+        return {
+            name: calibration_error((scores / temperatures[name]).softmax(dim=1), self.labels)
+            for name, scores in self.scores.items()
+        }
+
+    def share_right(self, predicted: Tensor) -> float:
+        return float((predicted == self.labels).double().mean())
+
+    def accuracy(self) -> dict[str, float]:
+        return {name: self.share_right(predicted) for name, predicted in self.fused.items()}
+
+    def local_accuracy(self, clients: int) -> list[float | None]:
+        """By client number; None for one that sent nothing."""
+        return [
+            self.share_right(self.local[client]) if client in self.local else None
+            for client in range(clients)
+        ]
+
+
+def balanced_accuracy(confusion: Tensor) -> float:
+    """Mean recall over the classes that occur."""
+    totals = confusion.sum(dim=1)
+    recall = confusion.diagonal()[totals > 0] / totals[totals > 0]
+    return float(recall.mean())
+
+
+def macro_f1(confusion: Tensor) -> float:
+    """Mean over the classes that occur of 2 tp / (2 tp + fp + fn)."""
+    totals = confusion.sum(dim=1)
+    scores = 2 * confusion.diagonal() / (totals + confusion.sum(dim=0)).clamp(min=1)
+    return float(scores[totals > 0].mean())
+
+
+@dataclass(frozen=True)
+class Fused:
+    """A fusion of some uploads, ready to score, and how long the server took to make it."""
+
+    encoders: list[Tensors]
+    head: Head
+    seconds: float
+
+
+def server_view(config: Config, facts: ImageFacts, runner: Runner) -> ServerView:
+    """What fusions may look at beside the uploads of an experiment."""
+
+    @cache
+    def sketch() -> Sketch:
+        return Sketch(facts.shape, *config.sketch).to(runner.device)
+
+    target = shared_target(config.method, config.seed, runner.network.prototypes)
+    anchors = None if target is None else target.to(runner.device)
+    return ServerView(config.seed, facts.shape, runner.device, runner.encode, sketch, anchors)
+
+
+@torch.no_grad()
+def fuse(
+    fusions: Mapping[str, Fusion], uploads: Sequence[Upload], runner: Runner, view: ServerView
+) -> dict[str, Fused]:
+    """Every fusion of the uploads."""
+    runner.network.eval()
+    fused = {}
+    for name, fusion in fusions.items():
+        started = time.perf_counter()
+        encoders = fusion.encoders(uploads)
+        head = fusion.head(uploads, encoders, view)
+        synchronise(runner.device)
+        fused[name] = Fused(encoders, head, time.perf_counter() - started)
+    return fused
+
+
+def encoder_of(weights: Tensors) -> tuple[int, ...]:
+    """Equal for states that hold the same encoder in the same memory: it is run once for all."""
+    return tuple(weights[name].data_ptr() for name in sorted(weights) if name != "prototypes")
+
+
+@torch.no_grad()
+def evaluate(
+    fused: Mapping[str, Fused],
+    uploads: Sequence[Upload],
+    runner: Runner,
+    store: ImageStore,
+    index: Tensor | None = None,
+) -> Evaluation:
+    """What all fusions and all clients predict for the images of a store (or some of them)."""
+    runner.network.eval()
+    owners = {upload.client: encoder_of(upload.weights) for upload in uploads}
+    distinct = dict(zip(owners.values(), (upload.weights for upload in uploads), strict=True))
+    wanted: dict[str, list[tuple[int, ...]]] = {}
+    for name, each in fused.items():
+        wanted[name] = [encoder_of(weights) for weights in each.encoders]
+        distinct |= dict(zip(wanted[name], each.encoders, strict=True))
+    scores: dict[str, list[Tensor]] = {name: [] for name in fused}
+    local: dict[int, list[Tensor]] = {upload.client: [] for upload in uploads}
+    labels = []
+    everything = torch.arange(len(store.labels)) if index is None else index
+    parts = -(-len(everything) // images_at_once(runner.device, store.pixels))
+    for part in everything.to(store.index_device).tensor_split(parts):
+        images, own_labels = store.take(part)
+        images = images.float() / 255
+        features = {key: runner.encode(weights, images) for key, weights in distinct.items()}
+        for name, each in fused.items():
+            own = stacked([features[key] for key in wanted[name]], images)
+            scores[name].append(each.head(own, images))
+        for upload in uploads:
+            alone = features[owners[upload.client]] @ upload.prototypes.T
+            local[upload.client].append(alone.argmax(dim=1))
+        labels.append(own_labels)
+    return Evaluation(
+        torch.cat(labels).cpu(),
+        {name: torch.cat(parts).float().cpu() for name, parts in scores.items()},
+        {client: torch.cat(predicted).cpu() for client, predicted in local.items()},
+    )

@@ -1,0 +1,81 @@
+"""What a fusion is: which encoders it needs, and the head that scores their features."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from anchorfl.data import Shape
+from anchorfl.describe import Sketch
+from anchorfl.tensors import Tensors
+from anchorfl.wire import Upload
+
+PROTOTYPES = frozenset({"features", "prototypes"})
+SKETCH = frozenset({"sketch"})
+FEATURES_AND_SKETCH = frozenset({"features", "sketch"})
+
+
+class Head(nn.Module, ABC):
+    """Features of the fusion's encoders, K x N x d and normalised, and the images -> scores, N x C.
+
+    A sample's scores depend on that sample alone (unless the fusion is transductive).
+    """
+
+    @abstractmethod
+    def forward(self, features: Tensor, images: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class ServerView:
+    """What a server has beside the uploads: what it sent down, and a network to encode with.
+
+    `anchors` are those that the method's clients align to, if any.
+    """
+
+    seed: int
+    shape: Shape
+    device: torch.device
+    encode: Callable[[Tensors, Tensor], Tensor]
+    sketch: Callable[[], Sketch]
+    anchors: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Fusion(ABC):
+    """The fields of a subclass are its options, `fusion.NAME.FIELD` on the command line.
+
+    `needs` names the statistics it needs in an upload beside weights and class counts. A fusion is
+    `transductive` where a sample's scores depend on the others predicted with it: it can be evaluated
+    and makes no predictor. `score_temperature` turns scores into probabilities where no held-out data
+    give a better one. `reads` states what its scores depend on (features, prototypes, sketch,
+    parameters), by which a diagnosis separates a failed rule from failed encoders.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    transductive: ClassVar[bool] = False
+    score_temperature: ClassVar[float] = 1.0
+    reads: ClassVar[frozenset[str]] = frozenset({"features"})
+
+    def encoders(self, uploads: Sequence[Upload]) -> list[Tensors]:
+        """The weights to encode images with: by default every client's own, as uploaded."""
+        return [upload.weights for upload in uploads]
+
+    @abstractmethod
+    def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
+        """What scores the features of `encoders`, which are this fusion's own."""
+
+
+def size_weights(uploads: Sequence[Upload]) -> Tensor:
+    """n_k / sum_k n_k, on the uploads' device."""
+    sizes = torch.tensor([upload.samples for upload in uploads], dtype=torch.float32)
+    return (sizes / sizes.sum()).to(uploads[0].prototypes.device)
+
+
+def stacked(features: Sequence[Tensor], images: Tensor) -> Tensor:
+    """Features by encoder, K x N x d; 0 x N x 0 where a fusion asks no encoder."""
+    return torch.stack(list(features)) if features else images.new_empty(0, images.shape[0], 0)

@@ -1,0 +1,195 @@
+"""A client: its own samples and the task it was sent, trained alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from anchorfl.compute import Batch, Steps, Stopwatch, images_at_once, send, synchronise
+from anchorfl.data import ImageStore
+from anchorfl.objective import ClientFacts, Losses, Moment
+from anchorfl.randomness import generator, seeded
+from anchorfl.registry import SCHEDULES, STATISTICS
+from anchorfl.site.statistics import Samples
+from anchorfl.site.training import Trainer
+from anchorfl.tensors import Tensors, prefixed, section
+from anchorfl.wire import ClientRound, Upload
+
+
+def batch_count(samples: int, batch_size: int) -> int:
+    """Near-equal batches: ceil(n/b) of them, fewer where one would hold a single sample."""
+    return max(1, min(-(-samples // batch_size), samples // 2))
+
+
+class Client:
+    """Holds a flat state between rounds; nothing the server computes ever comes back to it."""
+
+    def __init__(
+        self, number: int, trainer: Trainer, store: ImageStore, own: NDArray[np.int64], classes: int
+    ) -> None:
+        self.number, self.trainer, self.store = number, trainer, store
+        self.config = trainer.config
+        self.own = torch.from_numpy(own)
+        labels = store.labels[self.own.to(store.index_device)]
+        self.class_counts = torch.bincount(labels, minlength=classes).cpu()
+        held = self.class_counts > 0
+        groups = {"prototype_norm_seen": held, "prototype_norm_unseen": ~held}
+        self.class_groups = {
+            name: classes.nonzero()[:, 0].to(trainer.device)
+            for name, classes in groups.items()
+            if classes.any()
+        }
+        self.batches = batch_count(len(own), self.config.train.batch_size)
+        facts = ClientFacts(self.class_counts, self.batches)
+        self.state: Tensors = trainer.initial_state(facts)
+        self.lasting: Tensors = {}
+
+    def train_round(self, number: int, on_batch: Callable[[int], None]) -> ClientRound:
+        """`train.local_epochs` epochs."""
+        return self.start_round(number, on_batch)()
+
+    def start_round(self, number: int, on_batch: Callable[[int], None]) -> Callable[[], ClientRound]:
+        """Set a round going, and wait for nothing; what is returned reads how it went."""
+        options, trainer = self.config.train, self.trainer
+        if options.reset_optimizer:
+            for momentum in section(self.state, "momentum").values():
+                momentum.zero_()
+        anneal = 1.0
+        samples, largest = len(self.own), -(-len(self.own) // self.batches)
+        own_steps = trainer.stepper.steps(trainer.step, self.number, self.state, samples, largest)
+        with own_steps as steps:
+            watch = Stopwatch(trainer.device)
+            for local_epoch in range(options.local_epochs):
+                epoch = number * options.local_epochs + local_epoch
+                anneal = self._train_epoch(epoch, steps, on_batch)
+            readings = self._readings(number, anneal, steps.finish())
+            values = torch.stack([value.float() for value in readings.values()])
+            watch.stop()
+
+        def read() -> ClientRound:
+            synchronise(trainer.device)
+            read = dict(zip(readings, values.tolist(), strict=True))
+            return self._event(number, anneal, read, watch.seconds())
+
+        return read
+
+    def _train_epoch(self, epoch: int, steps: Steps, on_batch: Callable[[int], None]) -> float:
+        """One pass over the client's samples; returns s."""
+        options, device = self.config.train, self.trainer.device
+        samples, total = len(self.own), options.rounds * options.local_epochs
+        count = self.batches
+        order = torch.randperm(samples, generator=self._generator("order", epoch))
+        index = send(self.own[order], self.store.index_device)
+        draws = self.trainer.augmentation.draw(2 * samples, self._generator("augment", epoch))
+        draws = send(draws.view(2, samples, -1), device)
+        schedule = SCHEDULES.get(options.schedule)
+        progress = [(epoch + step / count) / total for step in range(count)]
+        rates = torch.tensor([options.lr * schedule(p) for p in progress])
+        anneal = self.config.align.anneal(Moment(epoch, total, options.local_epochs))
+        on_device = send(torch.cat([rates, torch.tensor([anneal])]), device)
+        batches = zip(index.tensor_split(count), draws.tensor_split(count, dim=1), strict=True)
+        with seeded(self.config.seed, "dropout", self.number, epoch, device):
+            for step, (own, draw) in enumerate(batches):
+                steps.take(Batch(*self.store.take(own), draw), on_device[step], on_device[-1])
+                on_batch(len(own))
+        return anneal
+
+    def _generator(self, purpose: str, epoch: int) -> torch.Generator:
+        return generator(self.config.seed, purpose, self.number, epoch)
+
+    @torch.no_grad()
+    def _readings(self, number: int, anneal: float, sums: Tensors) -> Tensors:
+        """A round's means, and the balance's readings of them and of the state it ended in."""
+        seen = len(self.own) * self.config.train.local_epochs
+        means = {name: value / seen for name, value in sums.items()}
+        losses = Losses(*(means[f"{name}_loss"] for name in Losses._fields))
+        if number == 0:
+            for name, value in self.config.align.after_first_round(losses).items():
+                self.state[f"balance/{name}"].copy_(value)
+        factor = torch.full((), anneal, device=self.trainer.device)
+        balance = self.config.align.readings(losses, section(self.state, "balance"), factor)
+        return {**means, **balance, **self.prototype_norms()}
+
+    def _event(self, number: int, anneal: float, read: dict[str, float], seconds: float) -> ClientRound:
+        if not self.trainer.aligned:
+            read.pop("align_loss")
+        fixed = {item.name for item in fields(ClientRound)}
+        return ClientRound(
+            round=number,
+            client=self.number,
+            samples=len(self.own),
+            steps=self.batches * self.config.train.local_epochs,
+            anneal=anneal if self.trainer.aligned else None,
+            seconds=seconds,
+            readings={name: read[name] for name in read if name not in fixed},
+            **{name: read[name] for name in read if name in fixed},
+        )
+
+    def prototype_norms(self) -> Tensors:
+        """Mean norm of the prototypes of the classes this client holds, and of the others."""
+        norms = self.state["weights/prototypes"].norm(dim=1)
+        return {name: norms[classes].mean() for name, classes in self.class_groups.items()}
+
+    @torch.no_grad()
+    def upload(self) -> Upload:
+        """What leaves the client; statistics only where a fusion needs them.
+
+        The weights are the client's own, not copies: they change with its next round.
+        """
+        buffers = section(self.state, "buffers")
+        if self.config.upload.batchnorm == "recomputed" and self.trainer.moving_norms:
+            images = (images for images, _ in self._own_batches())
+            buffers = self.trainer.recomputed_statistics(self.state, images)
+        network = {**section(self.state, "weights"), **buffers}
+        frozen = self.trainer.frozen
+        trained = {name: value.detach() for name, value in network.items() if name not in frozen}
+        upload = Upload(self.number, self.class_counts, trained, frozen=frozen)
+        return replace(upload, statistics=self.statistics(1, [upload.weights]))
+
+    @torch.no_grad()
+    def statistics(self, exchange: int, encoders: Sequence[Tensors]) -> Tensors:
+        """Those that the run's fusions need in an exchange, in one pass over the client's samples.
+
+        In the second exchange the encoders are everybody's.
+        """
+        needed = {name: STATISTICS.get(name) for name in sorted(self.config.needs)}
+        wanted = {
+            name: statistic
+            for name, statistic in needed.items()
+            if statistic.exchange == exchange and not section(self.lasting, name)
+        }
+        made: Tensors = {}
+        for samples in self._described(encoders) if wanted else ():
+            for name, statistic in wanted.items():
+                for key, value in prefixed(name, statistic.make(samples)).items():
+                    made[key] = made[key] + value if key in made else value
+        for name, statistic in wanted.items():
+            if statistic.lasting:
+                self.lasting |= prefixed(name, section(made, name))
+        return {**self.lasting, **made}
+
+    def _described(self, encoders: Sequence[Tensors]) -> Iterator[Samples]:
+        trainer, counts = self.trainer, self.class_counts.to(self.trainer.device)
+        trainer.network.eval()
+        may_leave = counts >= self.config.upload.min_count
+        rows = torch.diag(may_leave.float())
+        for images, labels in self._own_batches():
+            yield Samples(
+                images.float() / 255,
+                rows[labels],
+                counts * may_leave,
+                encoders,
+                trainer.runner.encode,
+                lambda: trainer.sketch,
+            )
+
+    def _own_batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+        index = self.own.to(self.store.index_device)
+        at_once = images_at_once(self.trainer.device, self.store.pixels)
+        for part in index.tensor_split(batch_count(len(self.own), at_once)):
+            yield self.store.take(part)

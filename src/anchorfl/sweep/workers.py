@@ -1,0 +1,152 @@
+"""The runs of a sweep, several at once, picked up where they stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing import active_children, get_context
+from pathlib import Path
+
+import torch
+
+from anchorfl.compute import cores
+from anchorfl.errors import UserError
+from anchorfl.experiment import run_config
+from anchorfl.runs import INCIDENTAL, Run, new_folder, read_run
+from anchorfl.settings import flatten
+from anchorfl.sweep.plan import Plan, Trial
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run of a sweep went; `error` in one line where it failed, `stopped` by the guard or not."""
+
+    trial: Trial
+    seconds: float
+    accuracy: Mapping[str, float]
+    validation: Mapping[str, float] | None = None
+    error: str | None = None
+    stopped: bool = False
+    skipped: bool = False
+
+
+def run_sweep(plan: Plan, on_end: Callable[[Ended], None]) -> list[Ended]:
+    """All runs of a grid or list; what finished in an earlier start is not run again."""
+    trials, ended = plan.trials(), []
+    waiting = []
+    for trial in trials:
+        finished = earlier(plan.folder / trial.name, trial)
+        if finished is None:
+            waiting.append(trial)
+        else:
+            ended.append(finished)
+            on_end(finished)
+    feed = iter(waiting)
+    with Workers(plan) as workers:
+        for done in workers.through(lambda: next(feed, None)):
+            ended.append(done)
+            on_end(done)
+    order = {trial.name: number for number, trial in enumerate(trials)}
+    return sorted(ended, key=lambda each: order[each.trial.name])
+
+
+def earlier(folder: Path, trial: Trial) -> Ended | None:
+    """A run of an earlier start that ended; one that did not is put aside, never deleted."""
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return None
+    try:
+        run = read_run(folder)
+    except UserError:
+        put_aside(folder)
+        return None
+    wanted = flatten(trial.config(folder.parent).to_dict())
+    ignored = set(INCIDENTAL)
+    if wanted["partition.kind"] == "file":
+        ignored |= {"data.validation", "partition.clients", "partition.public"}
+    for key, stored in sorted(run.settings.items()):  # an earlier version may not have had a key
+        now = wanted.get(key)
+        if key not in ignored and stored != now:
+            raise UserError(f"{folder}: was run with {key}={stored}, not {now}; name another out")
+    if not any(run.summary.upload_bytes):
+        put_aside(folder)
+        return None
+    return summarised(trial, run, skipped=True)
+
+
+def put_aside(folder: Path) -> None:
+    """Rename it NAME.unfinished, or the first of NAME.unfinished-2, ... that is free."""
+    aside = new_folder(folder.parent, f"{folder.name}.unfinished")
+    folder.replace(aside)
+
+
+def summarised(trial: Trial, run: Run, skipped: bool) -> Ended:
+    validation = run.evaluations[-1]["validation_accuracy"] if run.evaluations else None
+    stopped = run.summary.status != "finished"
+    figures = run.summary.seconds or 0.0, run.summary.final_accuracy or {}, validation
+    return Ended(trial, *figures, stopped=stopped, skipped=skipped)
+
+
+class Workers:
+    """Processes that each run one experiment after another, a share of the cores each."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.pool = self._start()
+
+    def _start(self) -> ProcessPoolExecutor:
+        threads = max(1, cores() // self.plan.at_once)
+        context = get_context("spawn")
+        return ProcessPoolExecutor(
+            self.plan.at_once, context, initializer=take_threads, initargs=(threads,)
+        )
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Wait for what is running; not where the user or an error ends the sweep."""
+        self.pool.shutdown(wait=False, cancel_futures=True)
+        if kind is not None:
+            for process in active_children():
+                process.terminate()
+        self.pool.shutdown()
+
+    def through(self, ask: Callable[[], Trial | None]) -> Iterator[Ended]:
+        """Run what `ask` gives until it gives None, `at_once` at a time; yields as they end."""
+        running: dict[Future[Ended], Trial] = {}
+        more = True
+        while more or running:
+            while more and len(running) < self.plan.at_once:
+                trial = ask()
+                more = trial is not None
+                if trial is not None:
+                    running[self.pool.submit(run_trial, trial, self.plan.folder)] = trial
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            died = False
+            for future in done:
+                trial = running.pop(future)
+                try:
+                    yield future.result()
+                except BrokenProcessPool:
+                    died = True
+                    yield Ended(trial, 0.0, {}, error="its process died (out of memory?)")
+            if died and not running:
+                self.pool = self._start()
+
+
+def take_threads(threads: int) -> None:
+    torch.set_num_threads(threads)
+
+
+def run_trial(trial: Trial, folder: Path) -> Ended:
+    """In a worker: a failure ends this run, not the sweep."""
+    started = time.perf_counter()
+    try:
+        result = run_config(trial.config(folder))
+    except Exception as error:  # whatever goes wrong in one run is shown beside the others
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        return Ended(trial, time.perf_counter() - started, {}, error=why)
+    return summarised(trial, result.run, skipped=False)

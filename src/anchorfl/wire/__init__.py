@@ -1,0 +1,20 @@
+"""What travels between sites and server, as values and as bytes."""
+
+from anchorfl.wire.codec import FORMAT, pack, unpack
+from anchorfl.wire.task import Task, shared_target
+from anchorfl.wire.telemetry import ClientRound
+from anchorfl.wire.upload import Upload, complete, frozen_from_bytes, frozen_to_bytes, lacks
+
+__all__ = [
+    "FORMAT",
+    "ClientRound",
+    "Task",
+    "Upload",
+    "complete",
+    "frozen_from_bytes",
+    "frozen_to_bytes",
+    "lacks",
+    "pack",
+    "shared_target",
+    "unpack",
+]

@@ -1,0 +1,44 @@
+"""The bytes in which messages travel: safetensors with JSON in the header; no code, no pickle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from anchorfl.errors import UserError
+from anchorfl.tensors import Tensors
+
+FORMAT = "3"
+"""Raised whenever what a message contains changes its meaning, the numbers of a sketch among it."""
+READABLE = ("2", FORMAT)
+
+
+def pack(kind: str, content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bytes:
+    """One safetensors message: tensors, and JSON content in the header under its kind."""
+    return save(
+        {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()},
+        metadata={kind: json.dumps(content), "format": FORMAT},
+    )
+
+
+def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], Tensors]:
+    """What `pack` wrote, in this format or the one before; nothing in the bytes is ever executed."""
+    try:
+        tensors = load(data)
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        metadata = header["__metadata__"]
+        content = json.loads(metadata[kind])
+        if not isinstance(content, dict):
+            raise ValueError
+    except (SafetensorError, KeyError, ValueError, TypeError):
+        raise UserError(f"these bytes are not a valid {kind}") from None
+    if metadata.get("format") not in READABLE:
+        written = metadata.get("format", "1")
+        formats = " and ".join(READABLE)
+        raise UserError(f"this {kind} is of format {written}; this anchorfl reads formats {formats}")
+    return content, tensors

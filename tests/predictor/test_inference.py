@@ -1,0 +1,199 @@
+"""What a person does with a finished run: export it, ask it, measure it, make one model of it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from anchorfl import Experiment
+from anchorfl.data import ImageFacts, load_dataset
+from anchorfl.engine import uploads_of
+from anchorfl.errors import UserError
+from anchorfl.experiment import Result
+from anchorfl.predictor import Predictor, build_predictor, distill, export, find_source, load_predictor
+from anchorfl.registry import FUSIONS
+from tests.conftest import CPU, command
+
+PREDICTING = [name for name in FUSIONS.names() if not FUSIONS.get(name).transductive]
+IMAGES = torch.rand(5, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    folder = tmp_path_factory.mktemp("answers") / "run"
+    names = ["sketch-guided", *(name for name in FUSIONS.names() if name != "sketch-guided")]
+    partition = {"public": 0.2}
+    settings = {"seed": 3, "device": "cpu", "fusion": ",".join(names), "partition": partition}
+    return Experiment("v7", data={"flip": True}, train={"rounds": 3}, out=folder, **settings).run()
+
+
+def predictor_of(result: Result, name: str) -> Predictor:
+    config = replace(result.config, fusion={name: result.config.fusion[name]})
+    uploads = uploads_of(result.run, CPU)
+    facts = ImageFacts.from_json(result.summary.images or {})
+    return build_predictor(config, facts, uploads, result.summary.class_names or [])
+
+
+@pytest.mark.parametrize("name", PREDICTING)
+def test_every_fusion_comes_back_from_its_file(result: Result, name: str, tmp_path: Path) -> None:
+    predictor = predictor_of(result, name)
+    export(predictor, tmp_path / "model.safetensors")
+    again = load_predictor(tmp_path / "model.safetensors")
+    torch.testing.assert_close(again(IMAGES), predictor(IMAGES), atol=1e-4, rtol=1e-4)
+    assert again.card == predictor.card
+
+
+@pytest.mark.parametrize("name", ["sketch-guided", "joint-sketch-ridge", "softmax-mean"])
+def test_torch_export_and_onnx_give_the_same_scores_for_any_batch(
+    result: Result, name: str, tmp_path: Path
+) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    predictor = predictor_of(result, name)
+    export(predictor, tmp_path / "model.pt2")
+    extra = {"card.json": ""}
+    program = torch.export.load(tmp_path / "model.pt2", extra_files=extra).module()
+    assert json.loads(extra["card.json"])["class_names"] == predictor.class_names
+    export(predictor, tmp_path / "model.onnx")
+    session = runtime.InferenceSession(tmp_path / "model.onnx")
+    assert "card" in session.get_modelmeta().custom_metadata_map
+    for count in (1, 5):
+        wanted = predictor(IMAGES[:count])
+        torch.testing.assert_close(program(IMAGES[:count]), wanted, atol=1e-4, rtol=1e-4)
+        (scores,) = session.run(None, {"images": IMAGES[:count].numpy()})
+        torch.testing.assert_close(torch.from_numpy(scores), wanted, atol=1e-4, rtol=1e-4)
+
+
+def test_a_file_names_kinds_of_heads_and_nothing_else(result: Result, tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    export(predictor_of(result, "class-mean"), path)
+    path.write_bytes(path.read_bytes().replace(b"OwnersHead", b"os.systems"))
+    with pytest.raises(UserError, match=r"unknown kind 'os\.systems'"):
+        load_predictor(path)
+
+
+def test_a_file_brings_no_code_along(result: Result, tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    predictor = predictor_of(result, "class-mean")
+    evil = tmp_path / "evil.py"
+    evil.write_text(f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\n")
+    predictor.card = replace(predictor.card, model=f"{evil}:make")
+    export(predictor, path)
+    with pytest.raises(UserError, match="code that a file may not bring along"):
+        load_predictor(path)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"kind"', b'"kinD"'),
+        (b'"plain"', b'"plaiN"'),
+        (b'"temperature": 0.02', b'"temperature": "ab"'),
+        (b"head/directions", b"head/directionz"),
+    ],
+)
+def test_a_broken_file_is_one_line(result: Result, tmp_path: Path, old: bytes, new: bytes) -> None:
+    path = tmp_path / "model.safetensors"
+    export(predictor_of(result, "class-mean"), path)
+    content = path.read_bytes()
+    for before, after in ((old, new), (old.replace(b'"', b'\\"'), new.replace(b'"', b'\\"'))):
+        content = content.replace(before, after)
+    assert content != path.read_bytes()
+    path.write_bytes(content)
+    with pytest.raises(UserError):
+        load_predictor(path)
+
+
+def test_costs_of_every_fusion_are_in_the_summary(result: Result) -> None:
+    flops = result.summary.prediction_flops or {}
+    assert set(flops) == set(FUSIONS.names())
+    assert flops["class-mean"] > 4 * flops["parameter-mean"] > 0
+    assert flops["sketch-ridge"] < flops["parameter-mean"]
+    assert all(value > 0 for value in (result.summary.prediction_ms or {}).values())
+    assert all(value > 0 for value in (result.summary.server_seconds or {}).values())
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Test digits as pictures, larger than the predictor takes, in a folder per class."""
+    root = tmp_path_factory.mktemp("photos")
+    digits = load_digits()
+    for label in range(10):
+        (root / str(label)).mkdir()
+        for number in np.flatnonzero(digits.target == label)[4:15:5]:
+            picture = Image.fromarray((digits.images[number] * 15.9).astype(np.uint8))
+            picture.resize((24, 24), Image.Resampling.NEAREST).save(root / str(label) / f"{number}.png")
+    return root
+
+
+def test_the_commands_predict_pictures_and_measure(
+    result: Result, photos: Path, tmp_path: Path
+) -> None:
+    model = str(tmp_path / "model.safetensors")
+    assert command("export", str(result.folder), model, cwd=tmp_path).returncode == 0
+    table = tmp_path / "predictions.csv"
+    done = command("predict", model, str(photos), "--top", "2", "--csv", str(table), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.DictReader(table.open()))
+    right = np.mean([Path(row["file"]).parent.name == row["class1"] for row in rows])
+    assert len(rows) == 30
+    assert right > 0.8
+    assert all(float(row["probability1"]) >= float(row["probability2"]) for row in rows)
+    measured = command("evaluate", model, "--data", str(photos), cwd=tmp_path)
+    assert f"{100 * right:.2f} %" in measured.stdout
+    whole = command("evaluate", str(result.folder), "--data", "digits", cwd=tmp_path)
+    assert f"{100 * result.accuracy['sketch-guided']:.2f} %" in whole.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("predict", "RUN", "absent.png"), "absent.png: no such file"),
+        (("predict", "absent", "x.png"), "absent: is not a run's folder"),
+        (("export", "RUN", "model.bin"), "ends in none of .safetensors, .pt2, .onnx"),
+        (("evaluate", "RUN", "--data", "mnist"), "anchorfl data fetch mnist"),
+        (("distill", "RUN", "--out", "student.bin"), "ends in none of"),
+        (("evaluate", "RUN", "--data", "nowhere"), "neither a folder nor one of digits"),
+        (("distill", "RUN", "--images", "nowhere"), "no folder that holds pictures"),
+    ],
+)
+def test_mistakes_end_in_one_line(
+    result: Result, words: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    words = tuple(str(result.folder) if word == "RUN" else word for word in words)
+    done = command(*words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_student_learns_the_ensemble_from_unlabelled_images(result: Result) -> None:
+    dataset = load_dataset(result.config.data)
+    source = find_source(result.run, result.predictor.shape, dataset, None)
+    assert source.name.startswith("the public share")
+    student = distill(result.predictor, result.config, source, 400, lambda step: None)
+    digits = load_digits()
+    images = torch.from_numpy(digits.images).float()[:, None] / 16
+    teacher = result.predictor(images).argmax(dim=1)
+    agreed = float((student(images).argmax(dim=1) == teacher).double().mean())
+    assert agreed > 0.9
+    assert len(student.encoders) == 1
+    torch.testing.assert_close(student(images[:1])[0], student(images)[0], atol=1e-4, rtol=1e-4)
+
+
+def test_without_images_a_student_gets_synthetic_ones(result: Result) -> None:
+    run = replace(result.run, settings={**result.run.settings, "partition.public": 0.0})
+    dataset = load_dataset(result.config.data)
+    source = find_source(run, result.predictor.shape, dataset, None)
+    assert "synthetic" in source.name
+    assert source.images.shape[1:] == (1, 8, 8)
+    assert source.images.dtype == torch.uint8
+    assert 40 < source.images.float().std() < 120

@@ -1,0 +1,47 @@
+"""What a shared description of the images adds to clients that each know few classes."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from anchorfl import Experiment
+from anchorfl.data import load_dataset
+from anchorfl.experiment import Result
+
+FUSIONS = "sketch-guided,sketch-ridge,class-mean"
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    folder = tmp_path_factory.mktemp("sketched") / "run"
+    settings = {"fusion": FUSIONS, "seed": 1, "device": "cpu"}
+    return Experiment("v4", train={"rounds": 3}, out=folder, **settings).run()
+
+
+def test_guidance_mends_what_clients_alone_confuse(result: Result) -> None:
+    assert result.accuracy["sketch-ridge"] > 0.95
+    assert result.accuracy["sketch-guided"] > result.accuracy["class-mean"] + 0.05
+
+
+def test_its_predictor_gives_the_runs_answers_and_one_sample_the_same(result: Result) -> None:
+    dataset = load_dataset(result.config.data)
+    images = torch.from_numpy(dataset.test.images).float() / 255
+    scores = result.predictor(images)
+    right = float((scores.argmax(dim=1).numpy() == dataset.test.labels).mean())
+    assert right == result.accuracy["sketch-guided"]
+    torch.testing.assert_close(result.predictor(images[5:6])[0], scores[5], atol=1e-4, rtol=1e-4)
+
+
+def test_without_guidance_it_is_class_mean(tmp_path: Path) -> None:
+    settings = {"seed": 11, "device": "cpu", "fusion.sketch-guided.guidance": 0}
+    weighed = {"fusion.class-mean.q": 1, "fusion": "sketch-guided,class-mean"}
+    run = Experiment("v4", train={"rounds": 1}, out=tmp_path / "run", **settings, **weighed).run()
+    assert run.accuracy["sketch-guided"] == run.accuracy["class-mean"]
+
+
+def test_moments_of_a_sketch_are_counted_in_the_upload(result: Result) -> None:
+    width = 2 * 32 * 9 + 1
+    moments = 4 * (width * (width + 1) // 2 + width * 10)
+    assert all(size > moments for size in result.summary.upload_bytes)
+    assert result.summary.exchange_bytes is None
