@@ -70,9 +70,9 @@ def read_preset(path: Path) -> dict[str, object]:
 def resolve(method: str, settings: Mapping[str, object]) -> Config:
     """Defaults < data set < method < settings, checked; what was left unset is filled in."""
     entry = METHODS.get(method)
+    check_words(method, settings)
     dataset = DATASETS.get(str(settings.get("data.name", DataOptions.name)))
     grouped = by_section({**dataset.defaults, **entry.defaults, **settings}, method)
-    refuse_other_methods_keys(method, grouped["align"])
     for term in entry.base_terms:
         BASE_TERMS.get(term)
     fusion = grouped[""].pop("fusion", DEFAULT_FUSION)
@@ -99,6 +99,16 @@ def resolve(method: str, settings: Mapping[str, object]) -> Config:
         fusion=resolve_fusions(fusion, grouped["fusion"]),
         general=general,
     )
+
+
+def check_words(method: str, settings: Mapping[str, object]) -> None:
+    """Refuse a wrong key or value before anything large is imported."""
+    grouped = by_section(settings, method)
+    refuse_other_methods_keys(method, grouped["align"])
+    general = {key: value for key, value in grouped[""].items() if key != "fusion"}
+    for name, owner in {**SECTIONS, "align": BALANCES.get(METHODS.get(method).balance)}.items():
+        build(owner, grouped[name], name)
+    build(GeneralOptions, general, "")
 
 
 def refuse_other_methods_keys(method: str, values: Mapping[str, object]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from statistics import mean
 
@@ -16,32 +15,40 @@ STEADY = 0.02
 ENCODERS_ALONE = frozenset({"features"})
 
 
-def course(run: Run, fusion: str) -> list[float] | None:
-    """Accuracy at every evaluation; None where the fusion was not evaluated often enough to judge."""
-    values = [record["accuracy"].get(fusion, math.nan) for record in run.evaluations]
-    return values if len(values) >= 3 and not any(map(math.isnan, values)) else None
+def courses(run: Run) -> dict[str, list[float]]:
+    """Accuracy at every evaluation, of the fusions that were evaluated often enough to judge."""
+    points = [record["accuracy"] for record in run.evaluations]
+    if len(points) < 3:
+        return {}
+    always = [name for name in points[-1] if all(name in point for point in points)]
+    return {name: [point[name] for point in points] for name in always}
 
 
 def first_that(run: Run, accept: Callable[[frozenset[str]], bool]) -> str | None:
     """The run's first fusion of which `accept` is true for what it reads, if its code is here."""
-    names: list[str] = list(run.evaluations[-1]["accuracy"]) if run.evaluations else []
-    for name in names:
+    for name in courses(run):
         try:
-            reads = FUSIONS.get(name).reads
+            if accept(FUSIONS.get(name).reads):
+                return name
         except UserError:
             continue
-        if accept(reads) and course(run, name) is not None:
-            return name
     return None
 
 
 def two_courses(run: Run) -> tuple[str, list[float], str, list[float]] | None:
-    """A fusion that scores on prototypes, and one that reads the same encoders and no prototype."""
+    """A fusion that scores on prototypes, and one that reads the same encoders and no prototype.
+
+    Only where some fusion fell: what a fusion reads is a question to its code, which takes seconds to
+    import.
+    """
+    found = courses(run)
+    if not any(fell(run, values, values.index(max(values))) for values in found.values()):
+        return None
     rule = first_that(run, lambda reads: "prototypes" in reads)
     witness = first_that(run, lambda reads: reads == ENCODERS_ALONE)
     if rule is None or witness is None:
         return None
-    return rule, course(run, rule) or [], witness, course(run, witness) or []
+    return rule, found[rule], witness, found[witness]
 
 
 def fell(run: Run, values: list[float], top: int) -> bool:
@@ -121,15 +128,15 @@ def better_fusion(run: Run) -> Verdict | None:
         return None
     found = run.evaluations[-1]["accuracy"]
     own = found[primary(run)]
-    others = {name: value for name, value in found.items() if makes_predictor(name)}
-    best = max(others, key=lambda name: others[name], default=None)
-    if best is None or others[best] <= own or not differ(run, others[best], own):
+    higher = [name for name in found if found[name] > own and differ(run, found[name], own)]
+    best = max(filter(makes_predictor, higher), key=lambda name: found[name], default=None)
+    if best is None:
         return None
     images = run.summary.test_images()
     beside = "" if images is None else f" on {images:,} test images"
     return Verdict(
         "better-fusion",
-        f"On the same uploads {best} ends at {100 * others[best]:.1f} %, {primary(run)} at"
+        f"On the same uploads {best} ends at {100 * found[best]:.1f} %, {primary(run)} at"
         f" {100 * own:.1f} %{beside}.",
         problem=False,
         subject="fusion",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from anchorfl.errors import UserError
-from anchorfl.runs import read_run
+from anchorfl.settings import read_preset
 from anchorfl.sweep.plan import Plan, Trial
 from anchorfl.sweep.workers import Ended, Workers, earlier
 
@@ -106,7 +106,7 @@ def finished(plan: Plan, name: str, varied: list[str]) -> Ended | None:
     folder = plan.folder / name
     if not (folder / "config.yaml").is_file():
         return None
-    stored = read_run(folder).settings
+    stored = read_preset(folder / "config.yaml")
     chosen = {key: stored[key] for key in varied if key in stored}
     return earlier(folder, Trial(name, {**plan.settings, **chosen}))
 
