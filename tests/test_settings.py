@@ -9,7 +9,7 @@ from anchorfl.errors import UserError
 from anchorfl.objective import NoAlignment
 from anchorfl.objective.balance.fixed import Fixed
 from anchorfl.options import build, option
-from anchorfl.server.fusion.means import SoftmaxMean
+from anchorfl.server.fusion.averages import SoftmaxMean
 from anchorfl.settings import flatten, parse_words, read_preset, resolve
 
 

@@ -13,7 +13,7 @@ from anchorfl.diagnose import forecast, forecast_run, geometric, leaves, smalles
 from anchorfl.diagnose.guard import replay
 from anchorfl.errors import UserError
 from anchorfl.objective import Point, RoundMeans, Setting, Uncertainty
-from anchorfl.objective.balance.descent import slopes
+from anchorfl.objective.balance.sigma_forecast import slopes
 from anchorfl.registry import METHODS
 from anchorfl.runs import read_run
 from anchorfl.settings import resolve

@@ -12,8 +12,8 @@ from anchorfl.config import DEFAULT_FUSION
 from anchorfl.experiment import run_config
 from anchorfl.report.console import say
 from anchorfl.report.diagnosis import show_diagnosis
-from anchorfl.report.figures import write_figures
-from anchorfl.report.plots import (
+from anchorfl.report.png_files import write_figures
+from anchorfl.report.png_plots import (
     BEST_CLIENT,
     accuracy_curves,
     evaluated_rounds,

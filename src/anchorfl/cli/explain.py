@@ -108,8 +108,8 @@ def report(
       anchorfl report runs/v12-digits-dirichlet-0.05-seed1 --figures figures
     """
     from anchorfl.report.console import make_console, say
-    from anchorfl.report.figures import write_figures
     from anchorfl.report.page import write_page
+    from anchorfl.report.png_files import write_figures
     from anchorfl.runs import read_run
 
     console = make_console()

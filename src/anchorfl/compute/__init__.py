@@ -4,6 +4,7 @@ Nothing here knows a method, a client's samples or a message.
 """
 
 from anchorfl.compute.batch import Batch
+from anchorfl.compute.cuda_graphs import GraphStepper
 from anchorfl.compute.devices import (
     Stopwatch,
     choose_device,
@@ -18,7 +19,6 @@ from anchorfl.compute.devices import (
     using_threads,
     working_precision,
 )
-from anchorfl.compute.graphs import GraphStepper
 from anchorfl.compute.kernels import LUMA, kernels_work
 from anchorfl.compute.stepper import EagerStepper, Step, Stepper, Steps
 

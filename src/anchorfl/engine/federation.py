@@ -38,7 +38,7 @@ from anchorfl.engine.events import (
 )
 from anchorfl.errors import UserError
 from anchorfl.registry import ALIGN_TARGETS, METHODS, STATISTICS
-from anchorfl.server import Cost, Evaluation, Fused, costs_of, evaluate, fuse, server_view
+from anchorfl.server import Cost, Evaluation, Fused, admit, costs_of, evaluate, fuse, server_view
 from anchorfl.settings import SMALL_IMAGE
 from anchorfl.site import Client, Trainer
 from anchorfl.tensors import Tensors
@@ -181,6 +181,7 @@ class Federation:
         synchronise(self.device)
         seconds = time.perf_counter() - started
         runner = trainer.runner
+        admit(uploads, runner.network)
         view = server_view(self.config, self.dataset.facts, runner)
         fused = fuse(self.config.fusion, uploads, runner, view)
         evaluation = evaluate(fused, uploads, runner, test)

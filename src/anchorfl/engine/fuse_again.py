@@ -12,14 +12,22 @@ from anchorfl.compute import choose_device
 from anchorfl.config import Config
 from anchorfl.data import ImageStore
 from anchorfl.engine.run_data import data_of
-from anchorfl.engine.uploads import uploads_of
+from anchorfl.engine.stored_uploads import uploads_of
 from anchorfl.errors import UserError
 from anchorfl.models import Runner, build_network
 from anchorfl.registry import FUSIONS
 from anchorfl.runs import Run
-from anchorfl.server import Cost, Evaluation, Fusion, costs_of, evaluate, fuse, server_view
+from anchorfl.server import (
+    Cost,
+    Evaluation,
+    admit,
+    costs_of,
+    evaluate,
+    fuse,
+    server_view,
+    what_is_lacking,
+)
 from anchorfl.settings import flatten, resolve
-from anchorfl.wire import Upload, lacks
 
 
 @dataclass(frozen=True)
@@ -60,14 +68,13 @@ def fuse_again(run: Run, words: Mapping[str, object], every: bool) -> FusedAgain
     fusions = config.fusion
     if every:
         fusions = {name: fusions.get(name) or FUSIONS.get(name)() for name in FUSIONS.names()}
-    missing = {name: why for name, fusion in fusions.items() if (why := lacking(fusion, uploads))}
+    missing = what_is_lacking(fusions, uploads)
     usable = {name: fusion for name, fusion in fusions.items() if name not in missing}
     if not usable:
         raise UserError("; ".join(f"fusion {name}: {why}" for name, why in missing.items()))
     dataset = data_of(run, str(words["data.root"]) if "data.root" in words else None)
     network = build_network(str(config.model.name), dataset.facts, config.seed)
-    for upload in uploads:
-        network.check(upload.weights)
+    admit(uploads, network)
     runner = Runner(network, device, config.train.precision, config.train.graphs)
     test = ImageStore(dataset.test, device)
     fused = fuse(usable, uploads, runner, server_view(config, dataset.facts, runner))
@@ -88,11 +95,3 @@ def with_words(stored: Config, words: Mapping[str, object]) -> Config:
         settings = {key: value for key, value in settings.items() if not key.startswith("fusion.")}
     method = str(settings.pop("method"))
     return resolve(method, {**settings, "device": "auto", **words})
-
-
-def lacking(fusion: Fusion, uploads: list[Upload]) -> str | None:
-    """Why these uploads cannot be fused so."""
-    for need in fusion.needs:
-        if not all(upload.contains(need) for upload in uploads):
-            return lacks(need)
-    return None

@@ -12,10 +12,10 @@ from typing import Any
 from rich.console import Console
 
 from anchorfl.errors import UserError
-from anchorfl.report.charts import COLOURS, curve
 from anchorfl.report.console import say
 from anchorfl.report.lambda_tables import markdown
 from anchorfl.report.page import fill_page
+from anchorfl.report.page_charts import COLOURS, curve
 from anchorfl.report.tables import plain_table
 from anchorfl.runs import INCIDENTAL, Run
 

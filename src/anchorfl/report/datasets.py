@@ -12,7 +12,7 @@ from anchorfl.data import draw_name, draw_partition, fetch_dataset, load_dataset
 from anchorfl.registry import DATASETS
 from anchorfl.report.console import say
 from anchorfl.report.methods import lines_of
-from anchorfl.report.plots import plot_partition
+from anchorfl.report.png_plots import plot_partition
 from anchorfl.report.tables import listing, partition_table
 from anchorfl.settings import resolve
 

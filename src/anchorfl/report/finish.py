@@ -8,7 +8,7 @@ from anchorfl.config import Config
 from anchorfl.experiment import Result, run_config
 from anchorfl.report.console import say
 from anchorfl.report.diagnosis import show_diagnosis
-from anchorfl.report.figures import write_figures
+from anchorfl.report.png_files import write_figures
 from anchorfl.report.progress import show_progress
 from anchorfl.report.tables import result_table
 

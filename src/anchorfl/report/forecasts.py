@@ -12,7 +12,7 @@ from anchorfl.objective import Point, RoundMeans
 from anchorfl.options import build
 from anchorfl.registry import BALANCES, METHODS
 from anchorfl.report.console import say
-from anchorfl.report.plots import COLOURS, INK, finish_by_round, new_figure
+from anchorfl.report.png_plots import COLOURS, INK, finish_by_round, new_figure
 from anchorfl.report.tables import plain_table
 from anchorfl.runs import Run
 from anchorfl.settings import by_section

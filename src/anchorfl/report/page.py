@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from anchorfl.diagnose import diagnose
-from anchorfl.report.charts import charts_of
+from anchorfl.report.page_charts import charts_of
 from anchorfl.runs import Run, Summary
 
 EMPTY: dict[str, Any] = {

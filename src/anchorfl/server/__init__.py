@@ -1,5 +1,6 @@
 """What a server does: it sees uploads, never a client's samples."""
 
+from anchorfl.server.admission import admit, what_is_lacking
 from anchorfl.server.calibration import calibration_error, fit_temperature
 from anchorfl.server.costs import Cost, costs_of, count_flops
 from anchorfl.server.evaluation import (
@@ -21,6 +22,7 @@ __all__ = [
     "Head",
     "PrototypeHead",
     "ServerView",
+    "admit",
     "balanced_accuracy",
     "calibration_error",
     "costs_of",
@@ -31,4 +33,5 @@ __all__ = [
     "macro_f1",
     "server_view",
     "stacked",
+    "what_is_lacking",
 ]

@@ -1,4 +1,4 @@
-"""What happens at a site: its own samples and the task it was sent, and nothing else."""
+"""What happens at a site: it sees its own samples and what the server sent it, nothing else."""
 
 from anchorfl.site.client import Client
 from anchorfl.site.statistics import Samples, Statistic

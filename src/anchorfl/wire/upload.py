@@ -23,8 +23,9 @@ def lacks(statistic: str) -> str:
 class Upload:
     """`trained` is what training may have changed: parameters, prototypes among them, and buffers.
 
-    `statistics` are those that the run's fusions need, by name (`class_means/mean`). `frozen` is the
-    rest of the network: everybody has it from the task, so it does not travel.
+    `class_counts` are the client's samples by class, of small classes too. `statistics` are those that
+    the run's fusions need, by name (`class_means/mean`). `frozen` is the rest of the network: everybody
+    has it from the task, so it does not travel.
     """
 
     client: int

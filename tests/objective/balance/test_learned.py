@@ -9,7 +9,8 @@ import torch
 
 from anchorfl.data import ImageStore
 from anchorfl.objective import Balance, Moment, Uncertainty
-from anchorfl.objective.balance.annealed import AnnealedGamma, ClosedForm
+from anchorfl.objective.balance.annealed import AnnealedGamma
+from anchorfl.objective.balance.closed_form import ClosedForm
 from anchorfl.registry import BALANCES, METHODS
 from anchorfl.runs import read_run
 from anchorfl.settings import resolve

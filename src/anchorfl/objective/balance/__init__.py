@@ -3,7 +3,7 @@
 These modules import torch where they make tensors, so that a forecast can use their formulas without.
 """
 
-from anchorfl.objective.balance import annealed, bank
+from anchorfl.objective.balance import annealed, bank, closed_form, revised
 from anchorfl.objective.balance.base import (
     EXPLODED,
     Balance,
@@ -31,7 +31,9 @@ __all__ = [
     "Uncertainty",
     "annealed",
     "bank",
+    "closed_form",
     "label_entropy",
+    "revised",
     "yardstick",
 ]
 

@@ -22,8 +22,8 @@ from anchorfl.objective.balance.base import (
     Setting,
     yardstick,
 )
-from anchorfl.objective.balance.descent import integrate
 from anchorfl.objective.balance.entropy import entropy_lambda
+from anchorfl.objective.balance.sigma_forecast import integrate
 from anchorfl.objective.maths import LOG_LIMIT, N, bounded, exp, ratio
 from anchorfl.options import option
 from anchorfl.registry import BALANCES

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anchorfl.registry import FUSIONS
+from anchorfl.server.fusion.averages import mean_prototypes
 from anchorfl.server.fusion.base import PROTOTYPES, Fusion, Head, ServerView
-from anchorfl.server.fusion.means import mean_prototypes
 from anchorfl.tensors import Tensors
 from anchorfl.wire import Upload
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from anchorfl.report.lambda_tables import lambda_and_accuracy, lambda_by_client, steepest_client
-from anchorfl.report.plots import (
+from anchorfl.report.png_plots import (
     accuracy_curves,
     evaluated_rounds,
     plot_accuracy,

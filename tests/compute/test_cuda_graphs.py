@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from anchorfl.compute import Batch, GraphStepper, Steps
-from anchorfl.compute.graphs import padded_size
+from anchorfl.compute.cuda_graphs import padded_size
 from anchorfl.data import ImageFacts, ImageStore, Split
 from anchorfl.models import BatchNorm, batchnorms
 from anchorfl.objective import ClientFacts

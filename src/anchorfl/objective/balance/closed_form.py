@@ -1,0 +1,80 @@
+"""The lambda that a learned one would settle at, without learning it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from anchorfl.objective.balance.base import (
+    Balance,
+    ClientFacts,
+    Losses,
+    Point,
+    RoundMeans,
+    Setting,
+    schedule_option,
+)
+from anchorfl.objective.maths import N, ratio
+from anchorfl.options import option
+from anchorfl.registry import BALANCES
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from anchorfl.tensors import Tensors
+
+
+@BALANCES.register("closed-form")
+@dataclass(frozen=True)
+class ClosedForm(Balance):
+    """The stationary lambda itself, from running means of B and A.
+
+    lambda         s B/(A + 2 gamma), detached
+    weights see    B + lambda A
+    consequence    no sigma, no lag, no explosion
+    source         log-annealed-gamma in its stationary point
+    """
+
+    schedule: str = schedule_option("linear")
+    gamma: float = option(0.05, "a floor of 2 gamma under A", at_least=0)
+    memory: float = option(0.9, "share of the running means that a step keeps", at_least=0, below=1)
+
+    def stationary(self, base: N, align: N, s: N) -> N:
+        return ratio(s * base, align + 2 * self.gamma)
+
+    def init(self, facts: ClientFacts) -> Tensors:
+        import torch
+
+        return {name: torch.zeros(()) for name in ("base_sum", "align_sum", "weight_sum")}
+
+    def loss(self, losses: Losses, state: Tensors, anneal: Tensor) -> tuple[Tensor, Tensors]:
+        new = {"base_sum": losses.base, "align_sum": losses.align, "weight_sum": anneal.new_ones(())}
+        kept = {name: self.memory * state[name] + new[name].detach() for name in new}
+        return losses.base + self.lambda_of(kept, anneal) * losses.align, kept
+
+    def lambda_of(self, sums: Tensors, s: Tensor) -> Tensor:
+        base, align = (ratio(sums[name], sums["weight_sum"]) for name in ("base_sum", "align_sum"))
+        return self.stationary(base, align, s)
+
+    def readings(self, losses: Losses, state: Tensors, anneal: Tensor) -> Tensors:
+        now = self.lambda_of(state, anneal)
+        return {
+            "lambda_raw": now,
+            "lambda_effective": now,
+            "lambda_stationary": self.stationary(losses.base, losses.align, anneal),
+        }
+
+    def forecast(
+        self,
+        rounds: Sequence[RoundMeans],
+        class_counts: Sequence[int],
+        setting: Setting,
+        known: tuple[float, float] | None,
+    ) -> list[Point]:
+        points = []
+        for number, each in enumerate(rounds):
+            s = self.anneal(setting.last_moment(number))
+            now = self.stationary(each.base, each.align, s)
+            points.append(Point(number, now, now, now))
+        return points
