@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -174,6 +175,32 @@ def test_clients_in_lanes_are_so_in_double_precision(method: str) -> None:
         trainer.runner.kernels = False
     one_by_one, lanes = gpu_states(trainers[0], False), gpu_states(trainers[1], True)
     assert difference(one_by_one, lanes) < 1e-9
+
+
+class Garbage:
+    """A recorded graph in a reference cycle, as an earlier run leaves it behind."""
+
+    def __init__(self) -> None:
+        self.myself = self
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            torch.zeros(1 << 20, device="cuda").add_(1)
+
+
+@needs_gpu
+def test_what_an_earlier_run_left_behind_is_not_freed_within_a_recording() -> None:
+    trainer = make_trainer("v4", FACTS, torch.device("cuda"), **STEPS)
+    usual = gc.get_threshold()
+    try:
+        gc.disable()
+        for _ in range(20):
+            Garbage()
+        gc.set_threshold(1)
+        gc.enable()
+        gpu_states(trainer, recorded=True)
+    finally:
+        gc.set_threshold(*usual)
+        gc.enable()
 
 
 class Reader(nn.Module):

@@ -9,6 +9,7 @@ that has no batch left is not replayed, so nothing of it moves.
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -98,17 +99,18 @@ class Lane(Steps):
     def enter(self, client: Tensors) -> None:
         self.client = client
         copy(client, self.state)
+        self.trail = None
         if self.sums is not None:
             self.sums.zero_()
 
-    def take(self, batch: Batch, lr: Tensor, anneal: Tensor) -> None:
+    def _take(self, batch: Batch, lr: Tensor, anneal: Tensor) -> None:
         size = padded_size(len(batch.labels), self.stepper.batch_size)
         if size not in self.recordings and self.stepper.trouble is None:
             self._record(size, batch, lr, anneal)
         if size in self.recordings:
             self.recordings[size].replay(batch, lr, anneal)
         else:
-            super().take(batch, lr, anneal)
+            super()._take(batch, lr, anneal)
 
     def finish(self) -> Tensors:
         copy(self.state, self.client)
@@ -125,19 +127,20 @@ class Lane(Steps):
         before = {name: value.detach().clone() for name, value in self.state.items()}
         sums = 0.0 if self.sums is None else self.sums.clone()
         generators = GeneratorWatch(self.device)
-        super().take(*recorded)
+        super()._take(*recorded)
         if generators.moved():
             self.stepper.trouble = "the encoder draws random numbers"
         else:
             torch.cuda.synchronize(self.device)
-            graph.capture_begin(self.pool)
-            try:
-                super().take(*recorded)
-                graph.capture_end()
-                self.recordings[size] = recording
-            except RuntimeError as error:
-                self.stepper.trouble = " ".join(str(error).split())[:120] or "recording failed"
-                self._break_off(graph)
+            with no_garbage_collection():
+                graph.capture_begin(self.pool)
+                try:
+                    super()._take(*recorded)
+                    graph.capture_end()
+                    self.recordings[size] = recording
+                except RuntimeError as error:
+                    self.stepper.trouble = " ".join(str(error).split())[:120] or "recording failed"
+                    self._break_off(graph)
         generators.put_back()
         copy(before, self.state)
         assert self.sums is not None  # the rehearsal made them
@@ -152,6 +155,18 @@ class Lane(Steps):
             torch._C._cuda_endAllocateToPool(device, self.pool)
         generator = torch.cuda.default_generators[device]
         generator.graphsafe_set_state(generator.clone_state())
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """An earlier run's graphs may lie in a reference cycle; to free them here would end a recording."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class GeneratorWatch:
