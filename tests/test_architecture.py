@@ -40,6 +40,7 @@ LAZY = {
     "models.batchnorm": "Triton is there on a GPU only",
     "compute.kernels.__init__": "Triton is there on a GPU only",
     "objective.balance.__init__": "TorchJD is an extra",
+    "objective.targets": "a wrong word is refused without importing torch",
     "__init__": "the package itself starts at once",
 }
 

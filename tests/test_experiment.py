@@ -232,3 +232,31 @@ def test_without_a_name_each_run_gets_a_folder_of_its_own(
         "v4-digits-dirichlet-0.05-seed0",
         "v4-digits-dirichlet-0.05-seed0-2",
     ]
+
+
+def test_a_look_inside_shows_every_local_epoch_of_every_client(tmp_path: Path) -> None:
+    """Diary 004: after V6's first epoch a client has seen the contrast alone."""
+    train = {"rounds": 2, "local_epochs": 3, "evaluate_inside": True}
+    settings = {"align": {"teacher_epochs": 1}, "seed": 3}
+    result = tiny(tmp_path / "run", "v6-code", train=train, **settings)
+    epochs = [record for record in result.metrics if record["event"] == "epoch"]
+    assert [(e["round"], e["local_epoch"]) for e in epochs if e["client"] == 1] == [
+        (number, epoch) for number in range(2) for epoch in range(3)
+    ]
+    by_client = {record["client"]: record for record in result.metrics if record["event"] == "client"}
+    for record in epochs:
+        steps = by_client[record["client"]]["steps"] // 3
+        assert len(record["base_losses"]) == len(record["align_losses"]) == steps
+        assert 0 <= record["test_accuracy"] <= 1
+    last = [e for e in epochs if (e["round"], e["local_epoch"]) == (1, 2)]
+    for record in last:
+        assert record["test_accuracy"] == pytest.approx(
+            (result.summary.local_accuracy or [])[record["client"]], abs=0.3
+        )
+    first = [e for e in epochs if (e["round"], e["local_epoch"]) == (0, 0)]
+    assert max(e["train_accuracy"] for e in last) > max(e["train_accuracy"] for e in first)
+
+
+def test_chosen_rounds_are_evaluated_and_the_last(tmp_path: Path) -> None:
+    result = tiny(tmp_path / "run", train={"rounds": 5, "evaluate_at": "0,2"})
+    assert [point["round"] for point in result.run.evaluations] == [0, 2, 4]

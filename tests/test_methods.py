@@ -11,13 +11,15 @@ from anchorfl.data import ImageStore
 from anchorfl.engine import as_record
 from anchorfl.objective import Moment
 from anchorfl.registry import METHODS
-from anchorfl.settings import resolve
+from anchorfl.settings import all_keys, resolve
 from anchorfl.site import Client
 from tests.conftest import command, make_trainer
 
 NAMES = [
     "v4",
+    "cross-entropy",
     "v6",
+    "v6-code",
     "v6-curriculum",
     "v6-adaptive",
     "v7",
@@ -46,13 +48,13 @@ def test_the_table_holds_the_diarys_methods_and_their_cures() -> None:
     assert sorted(NAMES) == sorted(name for name in METHODS.names() if ":" not in name)
 
 
-@pytest.mark.parametrize("method", [*NAMES, "torchjd:DWA"])
+@pytest.mark.parametrize("method", [*NAMES, "torchjd:DWA", "v6:coupled", "v6:torchjd:UW"])
 def test_every_method_runs_and_reports_finite_lambdas(method: str, tmp_path: Path) -> None:
     settings = {"rounds": 2, **({"local_epochs": 2} if method.startswith("v6") else {})}
     result = Experiment(method=method, train=settings, seed=1, out=tmp_path / "run").run()
     clients = [record for record in result.metrics if record["event"] == "client"]
     assert len(clients) == 10
-    aligned = method != "v4"
+    aligned = method not in ("v4", "cross-entropy")
     for record in clients:
         assert (record["lambda_effective"] is not None) is aligned
         assert (record["align_loss"] is not None) is aligned
@@ -66,10 +68,35 @@ def test_every_method_runs_and_reports_finite_lambdas(method: str, tmp_path: Pat
 
 @pytest.mark.parametrize(("method", "wanted"), [("v11-linear", LINEAR), ("v11-cosine", COSINE)])
 def test_annealing_follows_seed_000s_factors(method: str, wanted: list[float]) -> None:
-    """Ten rounds of ten epochs; the seed's server anneals by the round, which is an epoch here."""
+    """Ten rounds of ten epochs: the factor is constant within a round."""
     balance = resolve(method, {}).align
-    factors = [balance.anneal(Moment(round_, 10, 1)) for round_ in range(10)]
-    assert factors == pytest.approx(wanted, abs=1e-3)
+    factors = [balance.anneal(Moment(epoch, 100, 10)) for epoch in range(100)]
+    for epoch, factor in enumerate(factors):
+        assert factor == pytest.approx(wanted[epoch // 10], abs=1e-3)
+    falling = resolve(method, {"align.progress": "epoch"}).align
+    assert falling.anneal(Moment(19, 100, 10)) < falling.anneal(Moment(10, 100, 10))
+
+
+def test_a_method_names_the_diarys_settings_where_ours_differ(tmp_path: Path) -> None:
+    shown = command("methods", "v11-linear", cwd=tmp_path).stdout
+    ours, diarys = shown.split("The diary's own settings")
+    assert "align.progress=round" in ours
+    for words in ("align.start=entropy", "align.lambda_max=20.0", "align.sigma_lr=0.005"):
+        assert words in diarys
+        assert words not in ours
+    assert "train.reset_optimizer=true" in diarys
+
+
+def test_options_of_balance_and_target_never_share_a_name() -> None:
+    for name in NAMES:
+        keys = all_keys(name)
+        assert len(keys) == len(set(keys)), name
+
+
+@pytest.mark.parametrize("method", ["v6-curriculum", "v6-adaptive", "v6-code", "v6:coupled"])
+def test_the_banks_contrast_stands_in_the_place_of_the_unweighted_one(method: str) -> None:
+    assert "supervised_contrast" not in METHODS.get(method).base_terms
+    assert "supervised_contrast" in METHODS.get("v6").base_terms
 
 
 @pytest.mark.parametrize("method", [name for name in NAMES if not name.startswith("v6")])
@@ -112,5 +139,5 @@ def test_a_preset_serves_another_method_without_keys_it_does_not_have(tmp_path: 
     words = ("method=v4", "train.rounds=1", "out=run")
     done = command("run", str(preset), *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "v4 does not take the preset's align.schedule, align.start" in done.stderr
+    assert "v4 does not take the preset's align.classes, align.schedule" in done.stderr
     assert "v4 on digits" in done.stdout

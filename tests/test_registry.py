@@ -72,7 +72,7 @@ def test_an_unknown_name_is_answered_with_the_nearest_and_all() -> None:
     registry.register("four")(4)
     assert registry.get("three") == 3
     with pytest.raises(
-        UserError, match=r"number 'thre' is unknown; did you mean three\? \(known: three, four\)"
+        UserError, match=r"unknown number 'thre'; did you mean three\? \(known: three, four\)"
     ):
         registry.get("thre")
 

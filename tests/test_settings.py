@@ -8,6 +8,7 @@ from anchorfl.config import Config
 from anchorfl.errors import UserError
 from anchorfl.objective import NoAlignment
 from anchorfl.objective.balance.fixed import Fixed
+from anchorfl.objective.targets import Anchors
 from anchorfl.options import build, option
 from anchorfl.server.fusion.averages import SoftmaxMean
 from anchorfl.settings import flatten, parse_words, read_preset, resolve
@@ -80,22 +81,25 @@ def test_nested_settings_are_flattened() -> None:
         ({"trian.rounds": "3"}, r"trian\.rounds=3: unknown key; did you mean train\.rounds\?"),
         ({"sed": "3"}, r"sed=3: unknown key; did you mean seed\?"),
         ({"align.lambda": "3"}, r"align\.lambda=3: method v4 has no such key; v7, v7-linear have"),
-        ({"data": "digits"}, r"data=digits: data is a section; say data\.KEY=VALUE"),
-        ({"partition.alpha": "-1"}, r"partition\.alpha=-1: must be a number above 0"),
-        ({"partition.alpha": "nan"}, r"partition\.alpha=nan: must be a number above 0"),
+        ({"data": "digits"}, r"data=digits: data is a section; write data\.KEY=VALUE"),
+        ({"partition.alpha": "-1"}, r"partition\.alpha=-1: must be a finite number above 0"),
+        ({"partition.alpha": "nan"}, r"partition\.alpha=nan: must be a finite number above 0"),
         ({"partition.clients": "0"}, r"partition\.clients=0: must be a whole number of at least 1"),
         ({"partition.clients": "2.5"}, "whole number"),
-        ({"partition.kind": "dirichlett"}, r"one of dirichlet, dirichlet-overlap, shards, iid, file"),
+        (
+            {"partition.kind": "dirichlett"},
+            r"one of dirichlet, .*diary-scrambled; did you mean dirichlet\?",
+        ),
         ({"partition.public": "1"}, "below 1"),
         ({"train.rounds": "many"}, r"train\.rounds=many: must be a whole number"),
         ({"train.rounds": "true"}, "whole number"),
-        ({"train.lr": "fast"}, r"train\.lr=fast: must be a number above 0"),
+        ({"train.lr": "fast"}, r"train\.lr=fast: must be a finite number above 0"),
         ({"train.reset_optimizer": "maybe"}, "must be true or false"),
         ({"train.schedule": "{"}, "one of constant, linear, cosine"),
         ({"seed": "-1"}, r"^seed=-1: must be a whole number of at least 0"),
         ({"partition.file": "p.json", "partition.kind": "iid"}, r"needs partition\.kind=file"),
-        ({"data.name": "cifar11"}, "data set 'cifar11' is unknown; did you mean cifar10"),
-        ({"fusion": "feature-men"}, "fusion 'feature-men' is unknown; did you mean feature-mean"),
+        ({"data.name": "cifar11"}, "data.name=cifar11: unknown data set; did you mean cifar10"),
+        ({"fusion": "feature-men"}, "fusion=feature-men: unknown fusion; did you mean feature-mean"),
         ({"fusion": ","}, "name at least one"),
         ({"fusion.softmax-mean.temperature": "2"}, "not among fusion=sketch-guided"),
         ({"fusion.feature-mean.q": "2"}, r"fusion\.feature-mean\.q=2: unknown key"),
@@ -110,7 +114,7 @@ def test_mistakes_name_the_key_the_value_and_what_is_allowed(
 
 
 def test_other_mistakes(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="method 'v44' is unknown; did you mean v4"):
+    with pytest.raises(UserError, match="unknown method 'v44'; did you mean v4"):
         resolve("v44", {})
     with pytest.raises(UserError, match="expected key=value"):
         parse_words(["train.rounds"])
@@ -118,8 +122,8 @@ def test_other_mistakes(tmp_path: Path) -> None:
     (tmp_path / "empty.yaml").write_text("train: {rounds: 1}")
     for name, message in [
         ("none", "No such file"),
-        ("bad", "is not YAML"),
-        ("empty", "'method' names one"),
+        ("bad", "is not valid YAML"),
+        ("empty", "needs a line such as method: v4"),
     ]:
         with pytest.raises(UserError, match=message):
             read_preset(tmp_path / f"{name}.yaml")
@@ -132,7 +136,7 @@ def test_an_option_class_of_ones_own_is_checked_the_same_way() -> None:
         lambda_: int | None = option(None, "a keyword's name")
 
     assert build(Own, {"strength": "2", "lambda": "3"}, "own") == Own(2.0, 3)
-    with pytest.raises(UserError, match=r"own\.strength=-2: must be a number of at least 0"):
+    with pytest.raises(UserError, match=r"own\.strength=-2: must be a finite number of at least 0"):
         build(Own, {"strength": "-2"}, "own")
 
 
@@ -148,3 +152,18 @@ def test_a_range_of_lambda_must_be_one() -> None:
         UserError, match=r"align\.lambda_min=5\.0: must not be above align\.lambda_max=1\.0"
     ):
         resolve("v9", {"align.lambda_min": 5, "align.lambda_max": 1})
+
+
+def test_a_run_of_the_format_before_keeps_what_its_settings_meant(tmp_path: Path) -> None:
+    """Then A pulled the batch's classes, V11 annealed by the epoch, feature-mean normalised first."""
+    old = "method: v11-linear\ndata: {name: digits}\nfusion: feature-mean,class-mean\ndevice: cpu\n"
+    (tmp_path / "config.yaml").write_text(old)
+    settings = read_preset(tmp_path / "config.yaml")
+    config = resolve(str(settings.pop("method")), settings)
+    assert (config.align.progress, config.target) == ("epoch", Anchors(classes="batch"))
+    assert list(config.fusion) == ["normalised-feature-mean", "class-mean"]
+    (tmp_path / "config.yaml").write_text("format: 3\n" + old)
+    settings = read_preset(tmp_path / "config.yaml")
+    config = resolve(str(settings.pop("method")), settings)
+    assert (config.align.progress, config.target) == ("round", Anchors(classes="all"))
+    assert list(config.fusion) == ["feature-mean", "class-mean"]

@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anchorfl.options import as_mapping, option
-from anchorfl.registry import LISTENERS, PARTITIONS, SCHEDULES, STATISTICS
+from anchorfl.registry import PARTITIONS, SCHEDULES, STATISTICS, TRACKERS
 
 if TYPE_CHECKING:
-    from anchorfl.objective import Balance
+    from anchorfl.objective import AlignTarget, Balance
     from anchorfl.server import Fusion
 
 
@@ -29,7 +29,9 @@ class DataOptions:
 @dataclass(frozen=True)
 class PartitionOptions:
     kind: str = option(
-        "dirichlet", "dirichlet, dirichlet-overlap, shards, iid, file", choices=PARTITIONS
+        "dirichlet",
+        "dirichlet, dirichlet-overlap, shards, iid, file, diary, diary-overlap, diary-scrambled",
+        choices=PARTITIONS,
     )
     alpha: float = option(0.05, "Dirichlet concentration: smaller is more skewed", above=0)
     clients: int = option(5, "number of clients", at_least=1)
@@ -52,7 +54,9 @@ class ModelOptions:
 
 @dataclass(frozen=True)
 class TrainOptions:
-    rounds: int = option(10, "evaluation points on the clients' local training", at_least=1)
+    rounds: int = option(
+        10, "rounds of local training; nothing is sent back to a client between them", at_least=1
+    )
     local_epochs: int = option(1, "local epochs per round", at_least=1)
     batch_size: int = option(512, "samples per step (each is seen in two views)", at_least=1)
     lr: float = option(0.05, "learning rate", above=0)
@@ -64,22 +68,31 @@ class TrainOptions:
     clip_norm: float = option(1.0, "largest gradient norm; 0 switches clipping off", at_least=0)
     clip: str = option(
         "global",
-        "one norm for all, or one per group (encoder, prototypes, sigmas): global, group",
+        "clip by one norm over all, or by one per group (encoder, prototypes, sigmas): global, group",
         choices=("global", "group"),
     )
     evaluate_every: int = option(
         1, "rounds from one evaluation to the next; the first and the last always are", at_least=1
     )
-    reset_optimizer: bool = option(False, "forget the momentum every round, as published")
+    evaluate_at: str | None = option(
+        None, "rounds to evaluate instead, such as 0,9,14; the last always is"
+    )
+    evaluate_inside: bool = option(
+        False, "after every local epoch, measure each client alone on its training and on test images"
+    )
+    augment: bool = option(True, "train on augmented views; false: on the images as they are")
+    reset_optimizer: bool = option(False, "reset the momentum every round, as the published code does")
     precision: str = option(
         "auto",
         "auto (bf16 on a GPU that has it, else fp32), fp32, tf32, bf16",
         choices=("auto", "fp32", "tf32", "bf16"),
     )
-    graphs: bool = option(True, "on a GPU: replay steps as CUDA graphs, with kernels of our own")
+    graphs: bool = option(True, "on a GPU: replay steps as CUDA graphs, with custom kernels")
 
     def evaluates(self, number: int) -> bool:
         """Whether a round (from 0) ends in an evaluation."""
+        if self.evaluate_at is not None:
+            return number == self.rounds - 1 or str(number) in self.evaluate_at.split(",")
         return number in (0, self.rounds - 1) or (number + 1) % self.evaluate_every == 0
 
 
@@ -91,7 +104,7 @@ class UploadOptions:
         choices=("recomputed", "running"),
     )
     min_count: int = option(
-        10, "of a class with fewer samples than this an upload contains the count alone", at_least=1
+        10, "classes with fewer samples contribute their count alone to an upload", at_least=1
     )
     sketch_filters: int | None = option(
         None,
@@ -103,7 +116,7 @@ class UploadOptions:
 
 @dataclass(frozen=True)
 class GeneralOptions:
-    seed: int = option(0, "seed of everything that is drawn", at_least=0)
+    seed: int = option(0, "random seed", at_least=0)
     device: str = option("auto", "auto, cpu, cuda, cuda:1, mps")
     threads: int | None = option(
         None,
@@ -112,10 +125,12 @@ class GeneralOptions:
     )
     out: str | None = option(None, "run folder; unset: a new one under runs/")
     track: str | None = option(
-        None, "send the numbers to tensorboard or mlflow as well", choices=LISTENERS
+        None, "send the numbers to tensorboard or mlflow as well", choices=TRACKERS
     )
 
 
+CONFIG_FORMAT = 3
+"""Of config.yaml: raised when a setting changes its meaning."""
 DEFAULT_FUSION = "sketch-guided,class-mean,feature-mean"
 SECTIONS: dict[str, type] = {
     "data": DataOptions,
@@ -136,7 +151,10 @@ class SketchOptions(NamedTuple):
 
 @dataclass(frozen=True)
 class Config:
-    """One experiment, every value known."""
+    """One experiment, every value known.
+
+    `align` sets lambda and `target` is what clients align to; both have their options under `align.`.
+    """
 
     method: str
     data: DataOptions
@@ -145,6 +163,7 @@ class Config:
     train: TrainOptions
     upload: UploadOptions
     align: Balance
+    target: AlignTarget | None
     fusion: dict[str, Fusion]
     general: GeneralOptions
 
@@ -174,7 +193,7 @@ class Config:
         return {
             "method": self.method,
             **sections,
-            "align": as_mapping(self.align),
+            "align": {**as_mapping(self.align), **(as_mapping(self.target) if self.target else {})},
             "fusion": ",".join(self.fusion),
             **{name: options for name, options in fusions.items() if options},
             **asdict(self.general),

@@ -8,11 +8,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from anchorfl.config import Config
+from anchorfl.config import CONFIG_FORMAT, Config
 from anchorfl.data import draw_name
 from anchorfl.engine import Federation, Ledger, Listener, MetricsWriter, RunEnded, write_uploads
 from anchorfl.predictor import Predictor, predictor_of
-from anchorfl.registry import LISTENERS
+from anchorfl.registry import LISTENERS, TRACKERS
 from anchorfl.runs import Record, Run, RunFolder, Summary, read_run
 from anchorfl.settings import flatten, resolve
 
@@ -84,7 +84,7 @@ def run_config(config: Config, listeners: tuple[Listener, ...] = ()) -> Result:
     folder = RunFolder.create(config.general.out, run_name(config))
     config = config.replace_general(out=str(folder.path))
     own_listeners = named_listeners(folder, config)
-    folder.write_config(config.to_dict())
+    folder.write_config({"format": CONFIG_FORMAT, **config.to_dict()})
     labels = federation.dataset.train.labels
     federation.partition.save(folder.partition, federation.dataset.name, labels)
     ledger = Ledger(federation)
@@ -107,14 +107,16 @@ def run_config(config: Config, listeners: tuple[Listener, ...] = ()) -> Result:
 
 
 def named_listeners(folder: RunFolder, config: Config) -> list[Listener]:
-    """The page that every run writes, and the tracker that `track` names.
+    """Those of every run, the page among them, and the tracker that `track` names.
 
     Where one cannot be had, the folder that was made for the run goes again.
     """
-    names = dict.fromkeys(["page", *([config.general.track] if config.general.track else [])])
+    factories = [LISTENERS.get(name) for name in LISTENERS.names()]
+    if config.general.track is not None:
+        factories.append(TRACKERS.get(config.general.track))
     try:
         settings = flatten(config.to_dict())
-        return [LISTENERS.get(name)(folder.path, settings) for name in names]
+        return [make(folder.path, settings) for make in factories]
     except BaseException:
         if not any(folder.path.iterdir()):
             folder.path.rmdir()

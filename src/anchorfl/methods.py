@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from anchorfl.registry import METHODS
 
 FAFI = ("classification", "supervised_contrast", "prototype_feature", "prototype_self")
+WITHOUT_SUPCON = ("classification", "prototype_feature", "prototype_self")
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Method:
 
     `target` names an align target: `etf` (prototypes to fixed anchors), `bank` (features against a
     public bank) or nothing. Schedule, start, stages and learning rates are options of the balance.
+    `diary` are the settings behind the diary's tables, where they differ from our defaults.
     """
 
     summary: str
@@ -27,33 +29,117 @@ class Method:
     target: str | None = "etf"
     defaults: Mapping[str, object] = field(default_factory=dict)
     base_terms: tuple[str, ...] = FAFI
+    diary: Mapping[str, object] = field(default_factory=dict)
 
+
+DIARY: dict[str, object] = {
+    "partition.alpha": 0.05,
+    "train.reset_optimizer": True,
+    "upload.batchnorm": "running",
+    "fusion": "feature-mean",
+    "seed": 1,
+}
+SEED_004 = {
+    **DIARY,
+    "data.name": "cifar10",
+    "partition.kind": "diary-overlap",
+    "train.rounds": 6,
+    "train.local_epochs": 5,
+}
+SEED_001 = {**DIARY, "data.name": "cifar10", "partition.kind": "diary", "train.rounds": 50}
+SEED_000 = {
+    **DIARY,
+    "data.name": "cifar100",
+    "partition.kind": "diary",
+    "train.rounds": 10,
+    "train.local_epochs": 10,
+    "align.lambda_max": 20.0,
+    "align.start": "entropy",
+    "align.sigma_lr": 0.005,
+}
+SEED_002 = {
+    **DIARY,
+    "data.name": "svhn",
+    "data.flip": True,
+    "partition.kind": "diary",
+    "train.rounds": 50,
+    "train.batch_size": 256,
+    "align.start": "entropy",
+    "align.sigma_lr": 0.005,
+    "seed": 114514,
+}
 
 LINEAR = {"align.schedule": "linear"}
 COSINE = {"align.schedule": "cosine"}
+BY_ROUND = {"align.progress": "round"}
 PUBLIC = {"partition.public": 0.1, "train.local_epochs": 5, "train.reset_optimizer": True}
+SUPCON = {"align.contrast": "supcon", "align.temperature": 0.07}
+AS_CODED = {
+    **PUBLIC,
+    **SUPCON,
+    "align.later": 1.0,
+    "align.teacher_loss": "cross-entropy",
+    "align.teacher_augment": False,
+    "align.teacher_start": "own",
+}
+
+
+def bank(summary: str, balance: str, defaults: Mapping[str, object]) -> Method:
+    """V6's relatives: the contrast with the bank stands in the place of B's own."""
+    return Method(summary, balance, "bank", defaults, WITHOUT_SUPCON, SEED_004)
+
 
 for name, method in {
-    "v4": Method("the FAFI baseline: no alignment", target=None),
-    "v6": Method(
-        "two stages per round: contrast with a public bank, then V4", "stages", "bank", PUBLIC
+    "v4": Method("the FAFI baseline: no alignment", target=None, diary=SEED_004),
+    "cross-entropy": Method(
+        "classification alone, prototypes as a linear head",
+        target=None,
+        base_terms=("classification",),
     ),
-    "v6-curriculum": Method("V6 with a weight that rises in a round", "curriculum", "bank", PUBLIC),
-    "v6-adaptive": Method("V6 with a weight that rises on success", "adaptive", "bank", PUBLIC),
-    "v7": Method("prototypes pulled to shared ETF anchors, lambda fixed at 5", "fixed"),
-    "v7-linear": Method("V7, annealed to nothing", "fixed", defaults=LINEAR),
-    "v9": Method("lambda from each client's label entropy", "entropy"),
-    "v9-linear": Method("V9, annealed to nothing", "entropy", defaults=LINEAR),
-    "v10": Method("lambda learned by two variances, coupled with the weights", "coupled"),
+    "v6": Method(
+        "two stages per round, as diary 004 words it: contrast with a public bank, then V4",
+        "stages",
+        "bank",
+        PUBLIC,
+        diary=SEED_004,
+    ),
+    "v6-code": bank("V6 as its code was: SupCon with the bank in both stages", "stages", AS_CODED),
+    "v6-curriculum": bank("V6 with a weight that rises in a round", "curriculum", {**PUBLIC, **SUPCON}),
+    "v6-adaptive": bank("V6 with a weight that rises on success", "adaptive", {**PUBLIC, **SUPCON}),
+    "v7": Method(
+        "prototypes pulled to shared ETF anchors, lambda fixed at 5",
+        "fixed",
+        diary={**SEED_001, **LINEAR},
+    ),
+    "v7-linear": Method("V7, annealed to 0", "fixed", defaults=LINEAR, diary=SEED_001),
+    "v9": Method("lambda from each client's label entropy", "entropy", diary={**SEED_001, **LINEAR}),
+    "v9-linear": Method("V9, annealed to 0", "entropy", defaults=LINEAR, diary=SEED_001),
+    "v10": Method(
+        "lambda learned by two variances, coupled with the weights", "coupled", diary=SEED_001
+    ),
     "v10-decoupled": Method("V10's lambda, the weights seeing B + lambda A", "decoupled"),
-    "v11-linear": Method("V10 rescaled to undivided B, A annealed", "rescaled", defaults=LINEAR),
-    "v11-cosine": Method("V11 with the cosine schedule", "rescaled", defaults=COSINE),
-    "v12": Method("learned and annealed in both places; explodes as A -> 0", "annealed"),
+    "v11-linear": Method(
+        "V10 times 2 sl2, so that B keeps weight 1; A annealed by the round",
+        "rescaled",
+        defaults={**LINEAR, **BY_ROUND},
+        diary=SEED_000,
+    ),
+    "v11-cosine": Method(
+        "V11 with the cosine schedule",
+        "rescaled",
+        defaults={**COSINE, **BY_ROUND},
+        diary=SEED_000,
+    ),
+    "v12": Method(
+        "learned and annealed in both places; explodes as A -> 0", "annealed", diary=SEED_002
+    ),
     "v12-cosine": Method("V12 with the cosine schedule", "annealed", defaults=COSINE),
-    "v12-raw": Method("V12 whose weights see the whole lambda", "annealed-raw"),
+    "v12-raw": Method(
+        "V12 whose weights see the whole lambda", "annealed-raw", diary={**SEED_002, **COSINE}
+    ),
     "v12-gamma": Method("V12 with a floor under its variance: lambda is bounded", "annealed-gamma"),
     "weight-annealed": Method("learned on the whole A, annealed for the weights", "weight-annealed"),
-    "log-annealed": Method("the reward for a small variance annealed instead", "log-annealed"),
+    "log-annealed": Method("the log-variance term annealed instead of A", "log-annealed"),
     "log-annealed-gamma": Method("log-annealed with V12-gamma's floor", "log-annealed-gamma"),
     "closed-form": Method("the stationary lambda itself: nothing to learn or wait for", "closed-form"),
     "revised-uncertainty": Method("variances with a penalty that stays positive", "revised"),
@@ -64,3 +150,9 @@ for name, method in {
 @METHODS.family("torchjd")
 def scalarized(name: str) -> Method:
     return Method(f"B and A combined by TorchJD's {name}", f"torchjd:{name}")
+
+
+@METHODS.family("v6")
+def weighed_by(balance: str) -> Method:
+    """Any balance may weigh the bank's contrast: `v6:coupled`, `v6:torchjd:UW`."""
+    return bank(f"the contrast with a public bank, weighed by {balance}", balance, {**PUBLIC, **SUPCON})

@@ -15,7 +15,7 @@ from anchorfl.errors import UserError
 from anchorfl.registry import Registry, suggestion
 
 T = TypeVar("T")
-KIND_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+KIND_NAMES = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a word"}
 
 
 def option(
@@ -51,14 +51,14 @@ def allowed(item: Field[Any], kind: type) -> str:
     if choices is not None:
         return "one of " + ", ".join(choices)
     limits = item.metadata
-    words = [KIND_NAMES[kind]]
+    bounds = []
     if limits.get("above") is not None:
-        words.append(f"above {limits['above']:g}")
+        bounds.append(f"above {limits['above']:g}")
     if limits.get("at_least") is not None:
-        words.append(f"of at least {limits['at_least']:g}")
+        bounds.append(f"of at least {limits['at_least']:g}")
     if limits.get("below") is not None:
-        words.append(f"below {limits['below']:g}")
-    return " ".join(words)
+        bounds.append(f"below {limits['below']:g}")
+    return " ".join([KIND_NAMES[kind], " and ".join(bounds)]).strip()
 
 
 def field_kind(owner: type, item: Field[Any]) -> tuple[type, bool]:

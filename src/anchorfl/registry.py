@@ -28,7 +28,7 @@ T = TypeVar("T")
 def suggestion(word: str, known: Iterable[str]) -> str:
     """A half sentence with the nearest known spelling, or nothing."""
     spellings = {name.lower(): name for name in known}
-    close = get_close_matches(word.lower(), list(spellings), n=1, cutoff=0.5)
+    close = get_close_matches(word.lower(), list(spellings), n=1, cutoff=0.6)
     return f"; did you mean {spellings[close[0]]}?" if close else ""
 
 
@@ -79,7 +79,8 @@ class Registry(Generic[T]):
         """Whether it is registered and imported."""
         return name in self._entries
 
-    def get(self, name: str) -> T:
+    def get(self, name: str, key: str | None = None) -> T:
+        """The entry; an error names the key under which the user gave the name."""
         self._load()
         prefix, _, member = name.partition(":")
         if member and prefix in self._families:
@@ -91,16 +92,15 @@ class Registry(Generic[T]):
                 place = self._elsewhere[name].value
                 raise UserError(f"{self.kind} '{name}': {place} cannot be loaded ({error})") from None
         if name not in self._entries:
-            raise UserError(
-                f"{self.kind} '{name}' is unknown{suggestion(name, self.names())}"
-                f" (known: {', '.join(self.names())})"
-            )
+            given = f"{key}={name}: unknown {self.kind}" if key else f"unknown {self.kind} '{name}'"
+            known = ", ".join(self.names())
+            raise UserError(f"{given}{suggestion(name, self.names())} (known: {known})")
         return self._entries[name]
 
 
 METHODS: Registry[Method] = Registry("method", "anchorfl.methods")
 BASE_TERMS: Registry[BaseTerm] = Registry("base term", "anchorfl.objective.base_terms")
-ALIGN_TARGETS: Registry[AlignTarget] = Registry("align target", "anchorfl.objective.targets")
+ALIGN_TARGETS: Registry[type[AlignTarget]] = Registry("align target", "anchorfl.objective.targets")
 BALANCES: Registry[type[Balance]] = Registry("balance", "anchorfl.objective.balance")
 SCHEDULES: Registry[Schedule] = Registry("schedule", "anchorfl.objective.schedules")
 DATASETS: Registry[DatasetSpec] = Registry("data set", "anchorfl.data.catalog")
@@ -108,6 +108,5 @@ PARTITIONS: Registry[PartitionKind] = Registry("partition kind", "anchorfl.data.
 ENCODERS: Registry[EncoderFactory] = Registry("model", "anchorfl.models.encoders")
 STATISTICS: Registry[Statistic] = Registry("statistic", "anchorfl.site.statistics")
 FUSIONS: Registry[type[Fusion]] = Registry("fusion", "anchorfl.server.fusion")
-LISTENERS: Registry[ListenerFactory] = Registry(
-    "listener", "anchorfl.engine.trackers", "anchorfl.report.listener"
-)
+TRACKERS: Registry[ListenerFactory] = Registry("tracker", "anchorfl.engine.trackers")
+LISTENERS: Registry[ListenerFactory] = Registry("listener", "anchorfl.report.listener")

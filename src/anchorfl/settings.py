@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -23,6 +23,10 @@ from anchorfl.config import (
 from anchorfl.errors import UserError
 from anchorfl.options import build, key_of, unknown_key
 from anchorfl.registry import ALIGN_TARGETS, BALANCES, BASE_TERMS, DATASETS, FUSIONS, METHODS
+
+if TYPE_CHECKING:
+    from anchorfl.methods import Method
+    from anchorfl.objective import AlignTarget, Balance
 
 SMALL_IMAGE, TINY_IMAGE = 28, 16
 
@@ -56,22 +60,48 @@ def read_yaml(path: Path, kind: str) -> Any:
     except OSError as error:
         raise UserError(f"{kind} {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError):
-        raise UserError(f"{kind} {path}: is not YAML") from None
+        raise UserError(f"{kind} {path}: is not valid YAML") from None
 
 
 def read_preset(path: Path) -> dict[str, object]:
     """A preset, or the config.yaml of a run: nested keys, `method` among them."""
-    content = read_yaml(path, "preset")
+    return preset_settings(read_yaml(path, "preset"), path)
+
+
+def preset_settings(content: Any, path: Path) -> dict[str, object]:
+    """The settings in a preset's content."""
     if not isinstance(content, dict) or not isinstance(content.get("method"), str):
-        raise UserError(f"preset {path}: must be a mapping whose 'method' names one")
-    return flatten(content)
+        raise UserError(f"preset {path}: needs a line such as method: v4")
+    settings = flatten({key: value for key, value in content.items() if key != "format"})
+    return of_format_2(settings) if is_format_2(content) else settings
+
+
+def is_format_2(content: Mapping[str, object]) -> bool:
+    """Whether this is the config.yaml of a run (its device is always written) from before format 3."""
+    return "format" not in content and "device" in content
+
+
+def of_format_2(settings: dict[str, object]) -> dict[str, object]:
+    """The config.yaml of a run from before format 3, in today's words.
+
+    Alignment then pulled the batch's classes alone, V11 annealed by the epoch, and feature-mean
+    normalised each client's features first.
+    """
+    entry = METHODS.get(str(settings["method"]))
+    if entry.target == "etf":
+        settings.setdefault("align.classes", "batch")
+    if "align.progress" in entry.defaults:
+        settings.setdefault("align.progress", "epoch")
+    names = [name.strip() for name in str(settings.get("fusion", "")).split(",") if name.strip()]
+    renamed = ["normalised-feature-mean" if name == "feature-mean" else name for name in names]
+    return {**settings, "fusion": ",".join(renamed)} if names else settings
 
 
 def resolve(method: str, settings: Mapping[str, object]) -> Config:
     """Defaults < data set < method < settings, checked; what was left unset is filled in."""
     entry = METHODS.get(method)
     check_words(method, settings)
-    dataset = DATASETS.get(str(settings.get("data.name", DataOptions.name)))
+    dataset = DATASETS.get(str(settings.get("data.name", DataOptions.name)), "data.name")
     grouped = by_section({**dataset.defaults, **entry.defaults, **settings}, method)
     for term in entry.base_terms:
         BASE_TERMS.get(term)
@@ -82,11 +112,10 @@ def resolve(method: str, settings: Mapping[str, object]) -> Config:
         data = replace(data, flip=dataset.flip)
     pixels = dataset.size or data.size
     train = build(TrainOptions, grouped["train"], "train")
-    align = build(BALANCES.get(entry.balance), grouped["align"], "align")
+    align, target = build_align(entry, grouped["align"])
     align.check(train.local_epochs)
     partition = fill_partition(grouped["partition"], general.seed)
-    needs_public = entry.target is not None and ALIGN_TARGETS.get(entry.target).needs_public
-    if needs_public and partition.kind != "file" and not partition.public:
+    if target is not None and target.needs_public and partition.kind != "file" and not partition.public:
         raise UserError(f"partition.public=0: method {method} needs a public share, such as 0.1")
     return Config(
         method=method,
@@ -96,6 +125,7 @@ def resolve(method: str, settings: Mapping[str, object]) -> Config:
         train=train,
         upload=fill_upload(grouped["upload"], pixels),
         align=align,
+        target=target,
         fusion=resolve_fusions(fusion, grouped["fusion"]),
         general=general,
     )
@@ -106,9 +136,33 @@ def check_words(method: str, settings: Mapping[str, object]) -> None:
     grouped = by_section(settings, method)
     refuse_other_methods_keys(method, grouped["align"])
     general = {key: value for key, value in grouped[""].items() if key != "fusion"}
-    for name, owner in {**SECTIONS, "align": BALANCES.get(METHODS.get(method).balance)}.items():
+    for name, owner in SECTIONS.items():
         build(owner, grouped[name], name)
+    build_align(METHODS.get(method), grouped["align"])
     build(GeneralOptions, general, "")
+
+
+def build_align(method: Method, values: Mapping[str, object]) -> tuple[Balance, AlignTarget | None]:
+    """The balance and the align target, each with its own of the `align.` options."""
+    known = align_keys(method)
+    for key, value in values.items():
+        if key not in known:
+            raise unknown_key(f"align.{key}", value, [f"align.{name}" for name in known])
+    kind, target = BALANCES.get(method.balance), target_of(method)
+    own = set(option_keys(target)) if target else set()
+    balance = build(kind, {key: values[key] for key in values if key not in own}, "align")
+    if target is None:
+        return balance, None
+    return balance, build(target, {key: values[key] for key in values if key in own}, "align")
+
+
+def target_of(method: Method) -> type[AlignTarget] | None:
+    return None if method.target is None else ALIGN_TARGETS.get(method.target)
+
+
+def align_keys(method: Method) -> list[str]:
+    target = target_of(method)
+    return [*option_keys(BALANCES.get(method.balance)), *(option_keys(target) if target else [])]
 
 
 def refuse_other_methods_keys(method: str, values: Mapping[str, object]) -> None:
@@ -129,7 +183,7 @@ def by_section(settings: Mapping[str, object], method: str) -> dict[str, dict[st
     for key, value in settings.items():
         section, dot, name = key.partition(".") if "." in key else ("", "", key)
         if not dot and name in (*SECTIONS, "align"):
-            raise UserError(f"{key}={value}: {key} is a section; say {key}.KEY=VALUE")
+            raise UserError(f"{key}={value}: {key} is a section; write {key}.KEY=VALUE")
         if section not in grouped or (not dot and name not in general):
             raise unknown_key(key, value, all_keys(method))
         grouped[section][name] = value
@@ -169,12 +223,14 @@ def resolve_fusions(names: object, options: Mapping[str, object]) -> dict[str, A
     """`fusion=a,b` and `fusion.a.q=0.5` -> one object each, the first the primary."""
     words = names if isinstance(names, list | tuple) else str(names).split(",")
     listed = [str(name).strip() for name in words if str(name).strip()]
-    chosen = {name: FUSIONS.get(name) for name in dict.fromkeys(listed)}
+    chosen = {name: FUSIONS.get(name, "fusion") for name in dict.fromkeys(listed)}
     if not chosen:
         raise UserError(f"fusion={names}: name at least one of {', '.join(FUSIONS.names())}")
     own: dict[str, dict[str, object]] = {name: {} for name in chosen}
     for key, value in options.items():
         name, _, item = key.partition(".")
+        if not item:
+            raise UserError(f"fusion.{key}={value}: is no option; write fusion.{key}.OPTION=VALUE")
         if name not in own:
             FUSIONS.get(name)
             raise UserError(f"fusion.{key}={value}: {name} is not among fusion={names}")
@@ -184,9 +240,9 @@ def resolve_fusions(names: object, options: Mapping[str, object]) -> dict[str, A
 
 def all_keys(method: str) -> list[str]:
     """Every key that `anchorfl run METHOD` takes."""
-    owners = {**SECTIONS, "align": BALANCES.get(METHODS.get(method).balance)}
-    nested = [f"{name}.{key}" for name, owner in owners.items() for key in option_keys(owner)]
-    return [*nested, "fusion", *option_keys(GeneralOptions)]
+    nested = [f"{name}.{key}" for name, owner in SECTIONS.items() for key in option_keys(owner)]
+    align = [f"align.{key}" for key in align_keys(METHODS.get(method))]
+    return [*nested, *align, "fusion", *option_keys(GeneralOptions)]
 
 
 def option_keys(owner: type) -> list[str]:

@@ -58,7 +58,7 @@ def test_methods_and_data_are_listed(tmp_path: Path) -> None:
     assert "FAFI baseline" in methods
     one = command("methods", "v7", cwd=tmp_path).stdout
     assert "align.lambda=5.0" in one
-    assert "V7, seeds 001 and 000" in one
+    assert "V7, diary 001 and 000" in one
     assert "parameter-mean" in command("methods", "--fusions", cwd=tmp_path).stdout
     listed = command("data", "list", cwd=tmp_path).stdout
     for name in [
@@ -130,7 +130,7 @@ def test_fetch_prints_the_terms_before_anything_else(tmp_path: Path) -> None:
 def test_places_that_cannot_be_written_are_one_line(tmp_path: Path) -> None:
     for words, message in [
         (("--save", "/nonexistent/p.json"), "/nonexistent/p.json: No such file"),
-        (("--figure", "x.abc"), "x.abc: a picture's name must end in .png"),
+        (("--figure", "x.abc"), "x.abc: a figure's name must end in .png"),
     ]:
         done = command("data", "show", "digits", *words, cwd=tmp_path)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
@@ -149,22 +149,26 @@ def test_the_help_of_run_names_every_key(tmp_path: Path) -> None:
         (["run", "v44"], "did you mean v4"),
         (["run", "v4", "data.name=cifar"], "did you mean cifar"),
         (["run", "v4", "train.epochs=3"], "unknown key"),
-        (["run", "v4", "fusion=mean"], "fusion 'mean' is unknown"),
+        (["run", "v4", "fusion=mean"], "fusion=mean: unknown fusion"),
         (["run", "v4", "train.rounds=x"], "train.rounds=x: must be a whole number"),
-        (["run", "v4", "partition.alpha=0"], "partition.alpha=0: must be a number above 0"),
+        (["run", "v4", "partition.alpha=0"], "partition.alpha=0: must be a finite number above 0"),
         (["run", "v4", "partition.clients=0"], "partition.clients=0"),
         (["run", "v4", "partition.clients=5000"], "must be at most 1442"),
         (["run", "v4", "partition.kind=file"], "partition.file=PATH"),
         (["run", "v4", "device=cuda:99"], "device=cuda:99"),
         (["run", "v4", "device=toaster"], "device=toaster: must be auto"),
-        (["run", "v4", "model.name=none.py:X"], "none.py:X: FileNotFoundError"),
+        (["run", "v4", "model.name=none.py:X"], "none.py:X: no such file"),
         (["run", "v4", "data.name=svhn"], "anchorfl data fetch svhn"),
         (["run", "none.yaml"], "No such file"),
-        (["methods", "v99"], "method 'v99' is unknown"),
+        (["methods", "v99"], "unknown method 'v99'"),
         (["data", "fetch", "imagenet"], "did you mean tiny-imagenet"),
         (["data", "show", "digits", "alpha=1"], "unknown key"),
+        (["runn"], "No such command 'runn'"),
+        (["run", "v4", "--rounds", "2"], "settings are words, such as train.rounds=3"),
+        (["run", "v4", "method=v12"], "method=v12: goes with a preset"),
+        (["run", "v4", "fusion.class-mean=3"], "write fusion.class-mean.OPTION=VALUE"),
         (["run", "v4", "seed=-1"], "error: seed=-1: must be"),
-        (["run", "v4", "out=" + "x" * 300], "File name too long"),
+        (["run", "v4", "out=" + "x" * 300], "cannot be made (File name too long)"),
     ],
 )
 def test_a_mistake_ends_with_code_2_and_one_line(

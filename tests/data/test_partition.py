@@ -1,5 +1,7 @@
 import json
 import math
+import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ from anchorfl.config import PartitionOptions
 from anchorfl.data import Partition, draw_partition, load_partition
 from anchorfl.errors import UserError
 from anchorfl.objective import label_entropy
+from anchorfl.objective.balance.entropy import entropy_lambda
 from anchorfl.randomness import numpy_generator
 
 
@@ -165,3 +168,81 @@ def test_shares_that_leave_nothing_are_told_by_their_keys() -> None:
     huge = PartitionOptions(kind="dirichlet-overlap", alpha=1e308, clients=80, seed=0)
     with pytest.raises(UserError, match=r"partition\.alpha=1e\+308"):
         draw_partition(labels, huge, 0.0, "set")
+
+
+def by_5000() -> np.ndarray:
+    """Ten classes of 5,000, in an order that no draw should depend on."""
+    return np.random.default_rng(0).permutation(np.repeat(np.arange(10), 5000))
+
+
+def test_the_diarys_draw_gives_the_entropies_and_lambdas_of_its_table() -> None:
+    """Diary 001, table 1: they depend on the class sizes alone, so the real labels are not needed."""
+    labels = by_5000()
+    options = PartitionOptions(kind="diary", alpha=0.05, clients=5, seed=1)
+    table = draw_partition(labels, options, 0.0, "cifar10").label_table(labels, 10).tolist()
+    assert [len(row) for row in table] == [10] * 5
+    assert [f"{label_entropy(row):.4f}" for row in table] == [
+        "1.9079",
+        "1.7997",
+        "0.6091",
+        "1.1689",
+        "1.7245",
+    ]
+    lambdas = [f"{entropy_lambda(row, 0.1, 10.0):.4f}" for row in table]
+    assert lambdas == ["5.7859", "5.4634", "1.9152", "3.5837", "5.2395"]
+    shares = [f"{label_entropy(row) / np.log2(10):.4f}" for row in table]
+    assert shares == ["0.5743", "0.5418", "0.1834", "0.3519", "0.5191"]
+
+
+def test_the_diarys_disjoint_draw_gives_every_sample_once_and_its_overlapping_one_more_often() -> None:
+    labels = by_5000()
+    for kind, alpha in (("diary", 0.05), ("diary", 1.0), ("diary-overlap", 0.5)):
+        options = PartitionOptions(kind=kind, alpha=alpha, clients=7, seed=3)
+        partition = draw_partition(labels, options, 0.0, "any")
+        owned = np.concatenate(partition.clients)
+        if kind == "diary":
+            assert np.array_equal(np.sort(owned), np.arange(50_000))
+        else:
+            assert len(owned) > 1.5 * len(np.unique(owned))
+        again = draw_partition(labels, options, 0.0, "any")
+        assert again.hash == partition.hash
+        other = draw_partition(labels, replace(options, seed=4), 0.0, "any")
+        assert other.hash != partition.hash
+
+
+def test_the_overlapping_draw_takes_ten_times_class_zeros_size_of_every_class() -> None:
+    """A replay of its words with the generators seeded in the open, on classes of unequal size."""
+    labels = np.repeat(np.arange(3), (40, 60, 20))
+    options = PartitionOptions(kind="diary-overlap", alpha=0.3, clients=4, seed=9)
+    got = draw_partition(labels, options, 0.0, "any")
+    shuffler, numbers = random.Random(9), np.random.RandomState(9)
+    wanted: list[list[int]] = [[] for _ in range(4)]
+    for label, size in enumerate((40, 60, 20)):
+        members = [k for k in range(120) if labels[k] == label]
+        shuffler.shuffle(members)
+        shares = numbers.dirichlet([0.3] * 4)
+        for k in range(4):
+            wanted[k] += members[: min(size, round(10 * 40 * shares[k]))]
+            shuffler.shuffle(members)
+    assert [own.tolist() for own in got.clients] == [sorted(own) for own in wanted]
+
+
+def test_scrambled_indices_have_lost_the_skew_and_a_public_share_belongs_to_nobody() -> None:
+    labels = by_5000()
+    skewed = PartitionOptions(kind="diary-overlap", alpha=0.05, clients=5, seed=1, public=0.1)
+    partition = draw_partition(labels, skewed, 0.0, "any")
+    assert len(partition.public) == 5000
+    assert not set(partition.public) & set(np.concatenate(partition.clients))
+    scrambled = draw_partition(labels, replace(skewed, kind="diary-scrambled"), 0.0, "any")
+    assert len(scrambled.public) == 0
+    entropies = {
+        name: [label_entropy(row) for row in each.label_table(labels, 10).tolist()]
+        for name, each in (("skewed", partition), ("scrambled", scrambled))
+    }
+    assert min(entropies["scrambled"]) > 3.3
+    assert max(entropies["skewed"]) < 2.5
+
+
+def test_the_diarys_draws_hold_nothing_out() -> None:
+    with pytest.raises(UserError, match=r"data\.validation=0\.2: partition\.kind=diary holds nothing"):
+        draw_partition(by_5000(), PartitionOptions(kind="diary", seed=1), 0.2, "any")

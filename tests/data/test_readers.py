@@ -249,5 +249,5 @@ def test_folder_mistakes_are_told(tmp_path: Path) -> None:
         load("folder", tmp_path)
     write_own_pictures(tmp_path)
     (tmp_path / "cats" / "0.png").write_bytes(b"not a png")
-    with pytest.raises(UserError, match=r"0\.png: truncated, corrupt or not a picture"):
+    with pytest.raises(UserError, match=r"0\.png: truncated, corrupt or not an image"):
         load("folder", tmp_path)

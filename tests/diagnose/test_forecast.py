@@ -58,6 +58,8 @@ def misses(points: list[Point], records: list[dict[str, Any]]) -> list[int]:
         "v10-cifar10-seed1",
         "v10-decoupled-cifar10-seed1",
         "weight-annealed-svhn-seed1",
+        "study/002/v12-batch",
+        "study/001/v10-slow-sigma",
     ],
 )
 def test_a_forecast_from_round_means_follows_the_record_up_to_the_guards_alarm(name: str) -> None:
@@ -66,6 +68,20 @@ def test_a_forecast_from_round_means_follows_the_record_up_to_the_guards_alarm(n
     for client, points in forecast_run(run).items():
         last = alarms[client].round if client in alarms else len(points)
         assert misses(points[: last + 1], run.clients[client]) == [], client
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("study/002/v12", "study/002/v12-raw-cosine", "study/002/v12-gamma"),
+        *("study/002/log-annealed", "study/001/v10", "study/000/v11-cosine"),
+    ],
+)
+def test_with_all_classes_aligned_it_follows_the_record_to_the_end(name: str) -> None:
+    run = read_run(RECORDS / name)
+    for client, points in forecast_run(run).items():
+        assert len(points) == len(run.clients[client])
+        assert misses(points, run.clients[client]) == [], client
 
 
 def test_it_follows_an_exploding_v10_decoupled_to_the_end_on_all_clients_but_one() -> None:
@@ -108,11 +124,11 @@ def test_a_slow_sigma_lags_behind_its_stationary_value() -> None:
 
 
 def test_a_method_without_lambda_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no lambda to forecast"):
+    with pytest.raises(UserError, match="no lambda that can be forecast"):
         forecast(resolve("v4", {}).align, [RoundMeans(8.0, 1.0)])
     done = command("forecast", "--method", "v4", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr == "error: this method has no lambda to forecast\n"
+    assert done.stderr == "error: this method has no lambda that can be forecast\n"
 
 
 def test_the_command_shows_the_explosion_without_importing_torch(tmp_path: Path) -> None:
@@ -130,7 +146,7 @@ def test_the_command_shows_the_explosion_without_importing_torch(tmp_path: Path)
     ]
     done = command("forecast", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "raw lambda leaves 100 in round 1" in done.stdout
+    assert "raw lambda exceeds 100 in round 1" in done.stdout
     assert (tmp_path / "forecast.png").stat().st_size > 5000
     code = f"import sys; sys.argv=['anchorfl','forecast',*{words!r}]\n"
     code += "from anchorfl.cli import app\n"
@@ -144,7 +160,7 @@ def test_a_runs_forecast_stands_beside_what_was_recorded(tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     assert "66,695,744" in done.stdout
     done = command("forecast", "nowhere", cwd=tmp_path)
-    assert "error: nowhere: is not a run's folder" in done.stderr
+    assert "error: nowhere: no such folder" in done.stderr
 
 
 def test_a_run_that_was_stopped_is_forecast_on_the_schedule_it_had(tmp_path: Path) -> None:

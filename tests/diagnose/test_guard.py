@@ -4,12 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from benchmarks.tables.figures import passes
 
 from anchorfl import Experiment
 from anchorfl.diagnose import Guard
 from anchorfl.diagnose.guard import replay
 from anchorfl.experiment import Result, run_config
-from anchorfl.runs import Run, read_run
+from anchorfl.runs import read_run
 from anchorfl.settings import read_preset, resolve
 from tests.conftest import RECORDS
 
@@ -20,6 +21,11 @@ EXPLODING = {
     "v12-group-svhn-seed1": 4,
     "weight-annealed-svhn-seed1": 3,
     "v10-decoupled-cifar10-seed1": 5,
+    "study/002/v12": 4,
+    "study/002/v12-raw-cosine": 4,
+    "study/002/v12-raw-linear": 4,
+    "study/002/v12-batch": 4,
+    "study/002/log-annealed": 3,
 }
 QUIET = [
     "v12-gamma-svhn-seed1",
@@ -28,18 +34,12 @@ QUIET = [
     "v10-cifar10-seed1",
     "v9-cifar10-seed1",
     "v7-cifar10-seed1",
+    "study/002/v12-gamma",
+    "study/001/v10",
+    "study/001/v10-decoupled",
+    "study/000/v11-linear",
+    "study/000/v11-cosine",
 ]
-
-
-def passes(run: Run) -> dict[int, int]:
-    """By client, the first round that ends above ten times B/A of round 0."""
-    found = {}
-    for client, records in run.clients.items():
-        limit = 10 * records[0]["base_loss"] / records[0]["align_loss"]
-        for record in records:
-            if record["lambda_effective"] > limit:
-                found.setdefault(client, record["round"])
-    return found
 
 
 @pytest.mark.parametrize("name", EXPLODING)
@@ -65,7 +65,7 @@ def run_preset(method: str, tmp_path: Path, **words: object) -> Result:
     if method != "v12-gamma":
         preset = {key: value for key, value in preset.items() if not key.startswith("align.")}
         if method != "v4":
-            preset |= {"align.sigma_lr": 0.5, "align.sigma_momentum": 0.0}
+            preset |= {"align.sigma_lr": 0.5, "align.sigma_momentum": 0.0, "align.classes": "batch"}
     settings = {**preset, "train.evaluate_every": 30, "seed": 3, "out": str(tmp_path / method), **words}
     return run_config(resolve(method, settings))
 

@@ -10,9 +10,11 @@ from anchorfl import Experiment
 from anchorfl.compute import EagerStepper, Stepper, Steps
 from anchorfl.data import ImageStore
 from anchorfl.engine import Federation, teacher
-from anchorfl.engine.teacher import build_bank
+from anchorfl.engine.teacher import build_bank, teacher_task
 from anchorfl.errors import UserError
+from anchorfl.objective import Bank
 from anchorfl.objective.losses import bank_contrast
+from anchorfl.registry import METHODS
 from anchorfl.site import Client, Trainer
 from anchorfl.wire import Task
 from tests.conftest import CPU, FACTS, make_trainer
@@ -27,9 +29,9 @@ def test_the_contrast_sets_the_other_view_against_the_bank() -> None:
         positive = torch.exp(features[i] @ features[(i + 3) % 6] / 0.5)
         negatives = torch.exp(features[i] @ bank.T / 0.5).sum()
         wanted.append(-torch.log(positive / (positive + negatives)))
-    got = bank_contrast(features, bank, torch.ones(6))
+    got = bank_contrast(features, bank, torch.ones(6), 0.5)
     torch.testing.assert_close(got, torch.stack(wanted).mean())
-    padded = bank_contrast(features, bank, torch.tensor([1.0, 0, 1, 1, 0, 1]))
+    padded = bank_contrast(features, bank, torch.tensor([1.0, 0, 1, 1, 0, 1]), 0.5)
     torch.testing.assert_close(padded, torch.stack(wanted)[[0, 2, 3, 5]].mean())
 
 
@@ -45,10 +47,30 @@ def test_the_bank_is_made_of_normalised_features_of_a_trained_teacher(store: Ima
     torch.testing.assert_close(bank, build_bank(task, CPU, EagerStepper(), store, public, seen.append))
 
 
-def test_the_bank_is_made_of_the_public_share_alone_and_of_4096_at_most(
+def test_the_teacher_is_what_its_options_make_it(store: ImageStore) -> None:
+    task = Task.prepare(make_trainer("v6-code", **{"align.teacher_epochs": 3}).config, FACTS)
+    assert isinstance(task.config.target, Bank)
+    given = teacher_task(task, task.config.target)
+    assert (given.config.train.local_epochs, given.config.train.clip_norm) == (3, 0)
+    assert METHODS.get(given.config.method).base_terms == ("classification",)
+    assert not torch.equal(given.weights["encoder.0.weight"], task.weights["encoder.0.weight"])
+    images = store.images[:4]
+    draws = Trainer(given, CPU).augmentation.draw(8, torch.Generator()).view(2, 4, -1)
+    views = Trainer(given, CPU).augmentation.apply(images, draws)
+    torch.testing.assert_close(views, (images.float() / 255).repeat(2, 1, 1, 1))
+    plain = Task.prepare(make_trainer("v6").config, FACTS)
+    assert isinstance(plain.config.target, Bank)
+    same = teacher_task(plain, plain.config.target)
+    assert same.config.method == "v4"
+    assert torch.equal(same.weights["encoder.0.weight"], plain.weights["encoder.0.weight"])
+
+
+def test_the_bank_is_made_of_the_public_share_alone_and_of_so_many_at_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = Experiment(method="v6", train={"rounds": 1}, out=tmp_path / "run", seed=3).config
+    align = {"teacher_epochs": 1, "bank_size": 3}
+    settings = {"train": {"rounds": 1}, "align": align, "out": tmp_path / "run", "seed": 3}
+    config = Experiment(method="v6", **settings).config
     federation = Federation.prepare(config)
     asked: list[np.ndarray] = []
 
@@ -59,13 +81,10 @@ def test_the_bank_is_made_of_the_public_share_alone_and_of_4096_at_most(
         return build_bank(task, CPU, stepper, store, public[:8], lambda samples: None)
 
     monkeypatch.setattr(teacher, "build_bank", watched)
-    monkeypatch.setattr(teacher, "EPOCHS", 1)
     federation._fill_bank(ImageStore(federation.dataset.train, CPU))
     assert np.array_equal(asked[0], federation.partition.public)
-    monkeypatch.setattr(teacher, "BANK_SIZE", 3)
-    store = ImageStore(federation.dataset.train, CPU)
-    few = build_bank(federation.task, CPU, EagerStepper(), store, np.arange(8), lambda samples: None)
-    assert len(few) == 3
+    assert federation.task.target is not None
+    assert len(federation.task.target) == 3
 
 
 def test_a_partition_without_a_public_share_is_refused(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def test_mistakes_with_models_are_named(tmp_path: Path) -> None:
     for name, message in [
         ("resnet81", "did you mean resnet18"),
         (f"{tmp_path}/own.py:Missing", "no attribute 'Missing'"),
-        (f"{tmp_path}/none.py:X", "No such file"),
+        (f"{tmp_path}/none.py:X", "no such file"),
         (f"{tmp_path}/own.py:nothing", "not an nn.Module"),
         (f"{tmp_path}/own.py:broken", "KeyError: 'oh'"),
         (f"{tmp_path}/own.py:Lonely", "N x d tensor"),

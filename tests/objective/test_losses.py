@@ -6,11 +6,12 @@ import torch.nn.functional as F
 
 from anchorfl.objective import Views
 from anchorfl.objective.losses import (
-    anchor_distance,
+    batch_anchor_distance,
     prototype_self_contrast,
     supervised_contrast,
 )
 from anchorfl.registry import BASE_TERMS, METHODS
+from anchorfl.settings import resolve
 
 
 def plain_supcon(features: torch.Tensor, labels: list[int], temperature: float) -> float:
@@ -67,14 +68,33 @@ def test_prototype_self_contrast_keeps_the_diagonal() -> None:
     assert float(prototype_self_contrast(torch.zeros(4, 4))) == pytest.approx(math.log(4))
 
 
-def test_anchor_distance_is_the_mean_over_present_classes_and_dimensions() -> None:
+def test_the_align_loss_is_the_mean_over_all_classes_or_the_batchs_and_dimensions() -> None:
     prototypes, anchors = torch.zeros(3, 2), torch.tensor([[1.0, 1.0], [2.0, 0.0], [9.0, 9.0]])
     labels = torch.tensor([0, 1, 1])
-    assert float(anchor_distance(prototypes, anchors, labels, torch.ones(3))) == pytest.approx(
-        (1 + 2) / 2
-    )
-    only_first = torch.tensor([1.0, 0.0, 0.0])
-    assert float(anchor_distance(prototypes, anchors, labels, only_first)) == pytest.approx(1.0)
+    for weights, of_batch in ((torch.ones(3), (1 + 2) / 2), (torch.tensor([1.0, 0.0, 0.0]), 1.0)):
+        views = Views(torch.zeros(3, 2), prototypes, labels, weights)
+        for classes, wanted in (("batch", of_batch), ("all", (1 + 2 + 81) / 3)):
+            target = resolve("v7", {"align.classes": classes}).target
+            assert target is not None
+            assert float(target.loss(views, anchors)) == pytest.approx(wanted)
+    assert resolve("v12", {}).target == resolve("v7", {"align.classes": "all"}).target
+
+
+def test_a_bank_adds_negatives_to_the_supervised_contrast() -> None:
+    features, _, labels = sample(6)
+    bank = F.normalize(torch.randn(3, features.shape[1], dtype=torch.float64), dim=1)
+    wanted = []
+    for i in range(6):
+        others = [j for j in range(6) if j != i]
+        total = sum(math.exp(float(features[i] @ features[j]) / 0.07) for j in others)
+        total += sum(math.exp(float(features[i] @ row) / 0.07) for row in bank)
+        partners = [j for j in others if labels[j] == labels[i]]
+        shares = [math.exp(float(features[i] @ features[j]) / 0.07) / total for j in partners]
+        wanted.append(-sum(map(math.log, shares)) / max(len(partners), 1))
+    views = Views(features, torch.zeros(3, 2), labels, torch.ones(6).double())
+    target = resolve("v6-code", {}).target
+    assert target is not None
+    assert float(target.loss(views, bank)) == pytest.approx(sum(wanted) / 6, rel=1e-6)
 
 
 def test_padding_changes_neither_losses_nor_gradients() -> None:
@@ -87,7 +107,7 @@ def test_padding_changes_neither_losses_nor_gradients() -> None:
         own = prototypes.clone().requires_grad_(True)
         padded_labels = torch.cat([labels, labels[:padding]])
         loss = base_loss(rows, own, padded_labels, weights)
-        loss = loss + anchor_distance(own, anchors, padded_labels, weights.float())
+        loss = loss + batch_anchor_distance(own, anchors, padded_labels, weights.float())
         by_rows, by_prototypes = torch.autograd.grad(loss, [rows, own])
         assert not by_rows[6:].any()
         results.append((loss.detach(), by_rows[:6], by_prototypes))

@@ -134,9 +134,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_the_commands_predict_pictures_and_measure(
-    result: Result, photos: Path, tmp_path: Path
-) -> None:
+def test_the_commands_predict_images_and_measure(result: Result, photos: Path, tmp_path: Path) -> None:
     model = str(tmp_path / "model.safetensors")
     assert command("export", str(result.folder), model, cwd=tmp_path).returncode == 0
     table = tmp_path / "predictions.csv"
@@ -157,12 +155,12 @@ def test_the_commands_predict_pictures_and_measure(
     ("words", "message"),
     [
         (("predict", "RUN", "absent.png"), "absent.png: no such file"),
-        (("predict", "absent", "x.png"), "absent: is not a run's folder"),
+        (("predict", "absent", "x.png"), "absent: no such file or folder"),
         (("export", "RUN", "model.bin"), "ends in none of .safetensors, .pt2, .onnx"),
         (("evaluate", "RUN", "--data", "mnist"), "anchorfl data fetch mnist"),
         (("distill", "RUN", "--out", "student.bin"), "ends in none of"),
         (("evaluate", "RUN", "--data", "nowhere"), "neither a folder nor one of digits"),
-        (("distill", "RUN", "--images", "nowhere"), "no folder that holds pictures"),
+        (("distill", "RUN", "--images", "nowhere"), "no folder that holds images"),
     ],
 )
 def test_mistakes_end_in_one_line(

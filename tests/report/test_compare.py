@@ -67,7 +67,7 @@ def test_the_command_writes_table_and_page(runs: list[Run], tmp_path: Path) -> N
     charts = json.loads(found.group(1))["charts"]
     assert [series["name"] for series in charts[0]["series"]] == ["v4", "v7"]
     done = command("compare", *folders, "--baseline", "v9", cwd=tmp_path)
-    assert done.stderr == "error: --baseline v9: none of these runs (v4, v7)\n"
+    assert done.stderr == "error: --baseline v9: no run has this method (there are v4, v7)\n"
 
 
 def test_a_run_that_stopped_or_is_not_there_is_refused(runs: list[Run], tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_run_that_stopped_or_is_not_there_is_refused(runs: list[Run], tmp_path
         group_runs([stopped, *runs[1:]])
     done = command("compare", str(runs[0].folder), "typo", cwd=tmp_path)
     assert done.returncode == 2
-    assert "typo: is not a run's folder" in done.stderr
+    assert "typo: no such folder" in done.stderr
     done = command("compare", str(runs[0].folder), "--table", "x.txt", "--page", "p.html", cwd=tmp_path)
     assert "must end in .md or .csv" in done.stderr
     assert not (tmp_path / "p.html").exists()

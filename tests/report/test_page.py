@@ -81,7 +81,7 @@ def test_a_finished_run_has_a_page_with_confusion_and_environment(tmp_path: Path
     matrix = np.array([row[1:-1] for row in first["rows"]])
     assert matrix.trace() / matrix.sum() == pytest.approx(result.accuracy["sketch-guided"])
     told = dict(content["numbers"])
-    assert any(name.startswith("sketch-guided, a prediction") for name in told)
+    assert any(name.startswith("sketch-guided, per image") for name in told)
     assert told["sketch-guided, calibration error"].endswith(" points")
     assert "torch:" in str(content["texts"])
     assert [chart["title"] for chart in content["charts"]] == [

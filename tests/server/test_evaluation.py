@@ -9,7 +9,7 @@ from anchorfl.settings import resolve
 from anchorfl.site import Client
 from tests.conftest import CPU, FACTS, make_trainer, tiny_split
 
-NAMES = "feature-mean,softmax-mean,iffi,parameter-mean"
+NAMES = "feature-mean,normalised-feature-mean,softmax-mean,iffi,parameter-mean"
 
 
 def test_figures_agree_with_scikit_learn() -> None:
@@ -35,7 +35,7 @@ def test_one_pass_runs_each_encoder_once_and_agrees_with_the_predictors(
     runner = trainer.runner
     encode = runner.encode
     monkeypatch.setattr(
-        runner, "encode", lambda weights, images: calls.append(len(images)) or encode(weights, images)
+        runner, "encode", lambda w, images, *how: calls.append(len(images)) or encode(w, images, *how)
     )
     view = server_view(trainer.config, FACTS, runner)
     fused = fuse(trainer.config.fusion, uploads, runner, view)

@@ -120,7 +120,7 @@ def test_a_setting_left_out_now_is_noticed(tmp_path: Path) -> None:
         ({"at_once": 0.5}, "whole number"),
         ({"at_once": 0}, "whole number"),
         ({"settings": ["train.rounds"]}, "settings must be a mapping"),
-        ({"settings": {"out": "elsewhere"}}, "say out beside settings"),
+        ({"settings": {"out": "elsewhere"}}, "write out at the top level"),
         ({"baseline": "v44"}, "v44"),
         ({"grid": {"seed": [1]}, "search": {"vary": {"train.lr": [0.1]}}}, "two files"),
     ],

@@ -54,7 +54,7 @@ def data_fetch(
 def data_show(
     name: Annotated[str, typer.Argument(show_default=False)] = "digits",
     settings: Settings = None,
-    figure: Annotated[Path | None, typer.Option(help="Picture to write.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Figure to write.")] = None,
     save: Annotated[Path | None, typer.Option(help="Also save the partition as JSON.")] = None,
 ) -> None:
     """Print and plot who holds how many samples of which label.

@@ -8,8 +8,9 @@ from statistics import mean
 
 from rich.console import Console
 
+from anchorfl.compute import cores
 from anchorfl.config import DEFAULT_FUSION
-from anchorfl.experiment import run_config
+from anchorfl.errors import UserError
 from anchorfl.report.console import say
 from anchorfl.report.diagnosis import show_diagnosis
 from anchorfl.report.png_files import write_figures
@@ -19,43 +20,70 @@ from anchorfl.report.png_plots import (
     evaluated_rounds,
     plot_accuracy,
 )
-from anchorfl.report.progress import show_progress
+from anchorfl.report.sweeps import outcome
 from anchorfl.report.tables import plain_table
-from anchorfl.runs import Run, new_folder
-from anchorfl.settings import resolve
+from anchorfl.runs import Run, new_folder, read_run
+from anchorfl.sweep import Ended, Plan, run_sweep
 
-METHODS = ("v4", "v7", "v9", "v10", "v12", "v12-gamma")
-DIAGNOSED = ("v12", "v12-gamma")
+FORMS: dict[str, dict[str, object]] = {
+    "v4": {"method": "v4"},
+    "v7": {"method": "v7"},
+    "v9": {"method": "v9"},
+    "v10": {"method": "v10"},
+    "v12": {"method": "v12"},
+    "v12-batch": {"method": "v12", "align.classes": "batch"},
+    "v12-gamma": {"method": "v12-gamma"},
+}
+DIAGNOSED = ("v12", "v12-batch", "v12-gamma")
+SHOWN = ("v4", *DIAGNOSED)
 SEEDS = (1, 2, 3)
 READINGS = ("feature-mean", "class-mean")
 DEFAULT = DEFAULT_FUSION.split(",")[0]
 
 
 def run_demo(console: Console, rounds: int) -> None:
-    """Train, then a table, pictures, and what happened to V12's lambda."""
-    folder = new_folder(Path("runs"), "demo")
-    runs: dict[str, list[Run]] = {method: [] for method in METHODS}
-    for seed in SEEDS:
-        for method in METHODS:
-            settings = {
-                "data.name": "digits",
-                "partition.alpha": 0.05,
-                "partition.clients": 5,
-                "train.rounds": rounds,
-                "train.evaluate_every": 5,
-                "fusion": ",".join((*READINGS, DEFAULT)),
-                "seed": seed,
-                "out": str(folder / f"{method}-seed{seed}"),
-            }
-            result = run_config(resolve(method, settings), (show_progress(console),))
-            runs[method].append(result.run)
-            write_figures(result.run, result.run.files.figures)
+    """Train, then a table, figures, and what happened to V12's lambda."""
+    plan = demo_plan(rounds)
+    total, count = len(plan.trials()), 0
+    say(console, f"{total} runs on digits, {plan.at_once} at once -> {plan.folder}")
+
+    def on_end(done: Ended) -> None:
+        nonlocal count
+        count += 1
+        say(console, f"{count}/{total} {done.trial.name}: {outcome(done)}")
+
+    failed = [done for done in run_sweep(plan, on_end) if done.error is not None]
+    if failed:
+        raise UserError(f"{len(failed)} of {total} runs failed, {failed[0].trial.name} first")
+    runs = {form: [read_run(plan.folder / f"{form}-seed{seed}") for seed in SEEDS] for form in FORMS}
+    for form in SHOWN:
+        write_figures(runs[form][0], runs[form][0].files.figures)
     show_table(console, runs)
-    show_pictures(console, runs, folder)
-    for method in DIAGNOSED:
-        for seed, run in zip(SEEDS, runs[method], strict=True):
-            say(console, f"{method}, seed {seed}:")
+    show_figures(console, runs, plan.folder)
+    for form in DIAGNOSED:
+        for seed, run in zip(SEEDS, runs[form], strict=True):
+            say(console, f"{form}, seed {seed}:")
             show_diagnosis(console, run)
+
+
+def demo_plan(rounds: int) -> Plan:
+    """Every form with every seed, one run per core."""
+    return Plan(
+        folder=new_folder(Path("runs"), "demo"),
+        settings={
+            "data.name": "digits",
+            "partition.alpha": 0.05,
+            "partition.clients": 5,
+            "train.rounds": rounds,
+            "train.evaluate_every": 5,
+            "fusion": ",".join((*READINGS, DEFAULT)),
+        },
+        alternatives=[{"name": form, **settings} for form, settings in FORMS.items()],
+        grid={"seed": SEEDS},
+        search=None,
+        at_once=cores(),
+        baseline=None,
+    )
 
 
 def final(run: Run, fusion: str) -> float:
@@ -68,13 +96,13 @@ def show_table(console: Console, runs: Mapping[str, Sequence[Run]]) -> None:
     headings, rows = ["method"], []
     for reading in READINGS:
         headings += [reading, "by seed"]
-    for method, own in runs.items():
-        cells = [method]
+    for form, own in runs.items():
+        cells = [form]
         for reading in READINGS:
             values = [final(run, reading) for run in own]
             cells += [f"{mean(values):.1f}", " ".join(f"{value:.1f}" for value in values)]
         largest = [run.largest_lambda for run in own if run.largest_lambda is not None]
-        rows.append([*cells, f"{max(largest):,.1f}" if largest else "."])
+        rows.append([*cells, f"{max(largest):,.1f}" if largest else "-"])
     title = f"test accuracy on digits, %, seeds {', '.join(map(str, SEEDS))}"
     console.print(plain_table([*headings, "largest lambda"], rows, title))
     alone = [100 * (run.summary.best_client() or 0.0) for run in runs["v4"]]
@@ -84,17 +112,18 @@ def show_table(console: Console, runs: Mapping[str, Sequence[Run]]) -> None:
     say(console, f"v4's same clients under {DEFAULT}, the default fusion: {guided}")
 
 
-def show_pictures(console: Console, runs: Mapping[str, Sequence[Run]], folder: Path) -> None:
+def show_figures(console: Console, runs: Mapping[str, Sequence[Run]], folder: Path) -> None:
     title = f"{READINGS[0]} on digits, 5 clients, alpha 0.05, mean of three seeds"
-    curves = {method: accuracy_curves(own)[READINGS[0]] for method, own in runs.items()}
+    curves = {form: accuracy_curves(own)[READINGS[0]] for form, own in runs.items()}
     curves[BEST_CLIENT] = accuracy_curves(runs["v4"])[BEST_CLIENT]
     rounds = evaluated_rounds(runs["v4"][0])
-    pictures = {
+    figures = {
         "accuracy by round": plot_accuracy(rounds, curves, title, folder / "accuracy.png"),
         "who holds what, seed 1": runs["v4"][0].files.figures / "partition.png",
         "V12's lambda, seed 1": runs["v12"][0].files.figures / "lambda.png",
+        "the same where A sees the batch's classes": runs["v12-batch"][0].files.figures / "lambda.png",
         "V12-gamma's, seed 1": runs["v12-gamma"][0].files.figures / "lambda.png",
     }
-    for what, path in pictures.items():
-        say(console, f"picture, {what}: {path}")
+    for what, path in figures.items():
+        say(console, f"figure, {what}: {path}")
     say(console, f"pages: {folder}/*/report.html")

@@ -35,16 +35,18 @@ def forecast(
     words: Annotated[
         list[str] | None, typer.Argument(metavar="[RUN] [align.KEY=VALUE ...]", show_default=False)
     ] = None,
-    method: Annotated[str, typer.Option(help="Whose lambda, where no RUN is given.")] = "v12",
+    method: Annotated[str, typer.Option(help="Method, where no RUN is given.")] = "v12",
     rounds: Annotated[int, typer.Option(help="Rounds of one epoch.", min=1)] = 50,
     steps: Annotated[int, typer.Option(help="Steps per round.", min=1)] = 40,
-    base: Annotated[float, typer.Option(help="B, constant.", min=1e-9)] = 8.0,
-    align: Annotated[float | None, typer.Option(help="A, constant.", min=1e-30)] = None,
+    base: Annotated[float, typer.Option(help="Base loss B, constant.", min=1e-9)] = 8.0,
+    align: Annotated[float | None, typer.Option(help="Align loss A, constant.", min=1e-30)] = None,
     align_from: Annotated[float, typer.Option(help="A in the first round.", min=1e-30)] = 1.0,
     align_to: Annotated[float, typer.Option(help="A in the last round.", min=1e-30)] = 0.001,
     clip: Annotated[float, typer.Option(help="Clip factor on the sigmas.", min=0, max=1)] = 1.0,
-    bound: Annotated[float, typer.Option(help="A lambda that is too large.", min=1e-9)] = 100.0,
-    figure: Annotated[Path, typer.Option(help="Picture to write.")] = Path("forecast.png"),
+    bound: Annotated[
+        float, typer.Option(help="Report when raw lambda exceeds this.", min=1e-9)
+    ] = 100.0,
+    figure: Annotated[Path, typer.Option(help="Figure to write.")] = Path("forecast.png"),
 ) -> None:
     """Forecast where lambda will go, without training: from assumed losses, or from a run's own.
 
@@ -97,10 +99,10 @@ def diagnose(
 def report(
     runs: Runs,
     figures: Annotated[
-        Path | None, typer.Option(help="Folder for PNG pictures and the lambda tables.")
+        Path | None, typer.Option(help="Folder for PNG figures and the lambda tables.")
     ] = None,
 ) -> None:
-    """Write a run's page anew (report.html in its folder), and pictures for a paper.
+    """Write a run's page anew (report.html in its folder), and figures for a paper.
 
     \b
     Examples:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -43,7 +43,10 @@ def show_version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show it.")
+        bool,
+        typer.Option(
+            "--version", callback=show_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Options of the command itself."""
@@ -52,7 +55,7 @@ def options(
 def main() -> None:
     """A user's mistake ends in one line and exit code 2, never in a traceback."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
@@ -61,3 +64,17 @@ def main() -> None:
             raise
         print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
         sys.exit(2)
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        print(f"error: {usage_mistake(error)}", file=sys.stderr)
+        sys.exit(2)
+
+
+def usage_mistake(error: Any) -> str:
+    """What is wrong with the command line, as typer puts it, in one line, and where to look."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "anchorfl"
+    said = " ".join(error.format_message().split()).rstrip(".")
+    words = " (settings are words, such as train.rounds=3)" if path.endswith(" run") else ""
+    return f"{said}{words}; see {path} --help"

@@ -39,24 +39,24 @@ def fuse(
 
 def predict(
     run: RunOrFile,
-    files: Annotated[list[Path], typer.Argument(metavar="PICTURE|FOLDER...", show_default=False)],
-    top: Annotated[int, typer.Option(help="Classes to show for each picture.", min=1)] = 1,
+    files: Annotated[list[Path], typer.Argument(metavar="IMAGE|FOLDER...", show_default=False)],
+    top: Annotated[int, typer.Option(help="Classes to show for each image.", min=1)] = 1,
     csv: Annotated[
         Path | None, typer.Option(help="Also write the predictions there.", show_default=False)
     ] = None,
 ) -> None:
-    """Predict the class of pictures, with its probability.
+    """Predict the class of images, with its probability.
 
     \b
     Examples:
       anchorfl predict runs/RUN cat.png dog.jpg
       anchorfl predict model.safetensors photos --top 3 --csv predictions.csv
     """
-    from anchorfl.predictor import open_predictor, predict_pictures
+    from anchorfl.predictor import open_predictor, predict_images
     from anchorfl.report.console import make_console
     from anchorfl.report.predictions import show_predictions, write_predictions
 
-    predictions = predict_pictures(open_predictor(run), files, top)
+    predictions = predict_images(open_predictor(run), files, top)
     show_predictions(make_console(), predictions)
     if csv is not None:
         write_predictions(predictions, csv)
@@ -107,7 +107,7 @@ def distill(
     run: Run,
     settings: Settings = None,
     images: Annotated[
-        Path | None, typer.Option(help="Folder of unlabelled pictures.", show_default=False)
+        Path | None, typer.Option(help="Folder of unlabelled images.", show_default=False)
     ] = None,
     steps: Annotated[int, typer.Option(help="Steps of training.", min=1)] = 3000,
     out: Annotated[
@@ -116,7 +116,7 @@ def distill(
 ) -> None:
     """Train one model to answer as the fused clients do, on images without labels.
 
-    They are the run's public share (partition.public), your own pictures, or else synthetic ones.
+    They are the run's public share (partition.public), your own images, or else synthetic ones.
     The only key it takes is data.root, for data that moved.
 
     \b

@@ -86,6 +86,8 @@ def run(
         raise UserError(f"{what}: is a run's folder; to repeat it, run {what}/config.yaml")
     else:
         method = what
+        if "method" in words:
+            raise UserError(f"method={words['method']}: goes with a preset; write anchorfl run METHOD")
     config = resolve(method, words)
 
     from anchorfl.report.console import make_console
@@ -119,7 +121,7 @@ def sweep(
 def demo(
     rounds: Annotated[int, typer.Option(help="Rounds of one local epoch each.", min=1)] = 25,
 ) -> None:
-    """Six methods on scikit-learn's digits: 5 clients, alpha 0.05, three seeds; a table and pictures.
+    """Six methods on scikit-learn's digits: 5 clients, alpha 0.05, three seeds; a table and figures.
 
     \b
     Example:

@@ -1,17 +1,18 @@
 """Official data sets, partitions over clients, and augmentation."""
 
-from anchorfl.data.augment import Augmentation, augmentation_for
+from anchorfl.data.augment import UNCHANGED, Augmentation, augmentation_for
 from anchorfl.data.catalog import DatasetSpec
 from anchorfl.data.dataset import Dataset, Split, load_dataset
 from anchorfl.data.draws import PartitionKind, draw_name, draw_partition
 from anchorfl.data.facts import ImageFacts, Shape
 from anchorfl.data.fetch import fetch_dataset
-from anchorfl.data.folder import SUFFIXES, class_folders, listed, read_pictures
+from anchorfl.data.folder import SUFFIXES, class_folders, listed, read_images
 from anchorfl.data.partition import Partition, labels_hash, load_partition
 from anchorfl.data.store import ImageStore
 
 __all__ = [
     "SUFFIXES",
+    "UNCHANGED",
     "Augmentation",
     "Dataset",
     "DatasetSpec",
@@ -30,5 +31,5 @@ __all__ = [
     "listed",
     "load_dataset",
     "load_partition",
-    "read_pictures",
+    "read_images",
 ]

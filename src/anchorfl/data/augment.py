@@ -67,6 +67,17 @@ class Augmentation:
         return change_colours(cropped, *factors)
 
 
+UNCHANGED = Augmentation(
+    area=(1.0, 1.0),
+    ratio=(1.0, 1.0),
+    flip=0.0,
+    jitter=(0.0, 0.0, 0.0, 0.0),
+    jitter_chance=0.0,
+    grey_chance=0.0,
+)
+"""Nothing happens to an image."""
+
+
 def augmentation_for(shape: tuple[int, int, int], flip: bool) -> Augmentation:
     """The recipe for images of a shape: grey images keep their one colour, tiny ones their content."""
     recipe = Augmentation(flip=0.5 if flip else 0.0)

@@ -55,7 +55,7 @@ def load_dataset(options: DataOptions) -> Dataset:
 def check_split(name: str, part: str, split: Split, classes: int) -> None:
     """What every reader promises, whatever the file held."""
     if split.images.dtype != np.uint8 or split.images.ndim != 4:
-        raise UserError(f"{name}: the {part} images are not 8-bit pictures; the file is corrupt")
+        raise UserError(f"{name}: the {part} images are not 8-bit images; the file is corrupt")
     if len(split.images) != len(split.labels) or len(split) == 0:
         raise UserError(
             f"{name}: {len(split.images)} {part} images but {len(split.labels)} labels;"

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchorfl.config import PartitionOptions
+from anchorfl.data import diary
 from anchorfl.data.partition import Indices, Partition, load_partition
 from anchorfl.errors import UserError
 from anchorfl.randomness import numpy_generator
@@ -186,4 +187,21 @@ def from_file(population: Population, options: PartitionOptions) -> Partition:
     return loaded
 
 
+def of_the_diary(share: Callable[[NDArray[np.int64], PartitionOptions], Partition]) -> PartitionKind:
+    """A draw of the diary, which knows no validation share."""
+
+    def draw(population: Population, options: PartitionOptions) -> Partition:
+        if population.validation:
+            raise UserError(
+                f"data.validation={population.validation:g}: partition.kind={options.kind} holds"
+                " nothing out; choose settings on another kind"
+            )
+        return share(population.labels, options)
+
+    return PartitionKind(draw, by_alpha=True)
+
+
 PARTITIONS.register("file")(PartitionKind(from_file))
+PARTITIONS.register("diary")(of_the_diary(diary.share_disjoint))
+PARTITIONS.register("diary-overlap")(of_the_diary(diary.share_overlapping))
+PARTITIONS.register("diary-scrambled")(of_the_diary(diary.share_scrambled))

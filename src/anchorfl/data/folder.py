@@ -13,27 +13,27 @@ from anchorfl.data.dataset import Split
 from anchorfl.errors import UserError
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"}
-Picture = tuple[Path, int]
+ImageFile = tuple[Path, int]
 SIXTEEN_BIT = {"I", "I;16", "I;16B", "I;16L", "I;16N"}
 TEST_NAMES = ("test", "val", "valid", "validation")
 GREY = SIXTEEN_BIT | {"1", "L"}
 UNREADABLE = (OSError, UnidentifiedImageError, SyntaxError, ValueError, Image.DecompressionBombError)
 
 
-def read_pictures(pictures: Sequence[Picture], size: int, channels: int) -> Split:
-    """Decode picture files and resize them to size x size, in colour (3) or grey (1)."""
-    images = np.empty((len(pictures), channels, size, size), np.uint8)
-    for row, (path, _) in enumerate(pictures):
+def read_images(files: Sequence[ImageFile], size: int, channels: int) -> Split:
+    """Decode image files and resize them to size x size, in colour (3) or grey (1)."""
+    images = np.empty((len(files), channels, size, size), np.uint8)
+    for row, (path, _) in enumerate(files):
         try:
             with Image.open(path) as opened:
-                picture = eight_bit(ImageOps.exif_transpose(opened), path)
-            picture = picture.convert("RGB" if channels == 3 else "L")
-            if picture.size != (size, size):
-                picture = picture.resize((size, size), Image.Resampling.BILINEAR)
-            images[row] = np.asarray(picture).reshape(size, size, channels).transpose(2, 0, 1)
+                image = eight_bit(ImageOps.exif_transpose(opened), path)
+            image = image.convert("RGB" if channels == 3 else "L")
+            if image.size != (size, size):
+                image = image.resize((size, size), Image.Resampling.BILINEAR)
+            images[row] = np.asarray(image).reshape(size, size, channels).transpose(2, 0, 1)
         except UNREADABLE:
-            raise UserError(f"{path}: truncated, corrupt or not a picture") from None
-    return Split(images, np.array([label for _, label in pictures], np.int64))
+            raise UserError(f"{path}: truncated, corrupt or not an image") from None
+    return Split(images, np.array([label for _, label in files], np.int64))
 
 
 def read_folder(root: Path, options: DataOptions) -> tuple[Split, Split, list[str]]:
@@ -58,14 +58,14 @@ def read_folder(root: Path, options: DataOptions) -> tuple[Split, Split, list[st
     if len(classes) < 2 or not train or not test:
         raise UserError(
             f"{root}: {len(classes)} class folders, {len(train)} training and {len(test)} test"
-            " pictures; there must be 2 classes or more, and 5 pictures or more in a class"
+            " images; there must be 2 classes or more, and 5 images or more in a class"
             " without a test folder"
         )
     grey = all(is_grey(path) for path, _ in (*train, *test))
     channels = 1 if grey else 3
     return (
-        read_pictures(train, options.size, channels),
-        read_pictures(test, options.size, channels),
+        read_images(train, options.size, channels),
+        read_images(test, options.size, channels),
         classes,
     )
 
@@ -74,7 +74,7 @@ def class_folders(root: Path) -> list[str]:
     return sorted(path.name for path in root.iterdir() if path.is_dir() and path.name[0] != ".")
 
 
-def listed(root: Path, classes: list[str]) -> list[Picture]:
+def listed(root: Path, classes: list[str]) -> list[ImageFile]:
     return [
         (path, label)
         for label, name in enumerate(classes)
@@ -85,24 +85,24 @@ def listed(root: Path, classes: list[str]) -> list[Picture]:
 
 def is_grey(path: Path) -> bool:
     try:
-        with Image.open(path) as picture:
-            return picture.mode in GREY
+        with Image.open(path) as image:
+            return image.mode in GREY
     except UNREADABLE:
         return False
 
 
-def eight_bit(picture: Image.Image, path: Path) -> Image.Image:
+def eight_bit(image: Image.Image, path: Path) -> Image.Image:
     """Eight bits a channel, on white where it is transparent.
 
     Pillow's own conversions would clip 16-bit levels and turn what is transparent black.
     """
-    if picture.mode == "F":
+    if image.mode == "F":
         raise UserError(f"{path}: holds floating-point levels; save it with 8 or 16 bits")
-    if picture.mode in SIXTEEN_BIT:
-        levels = np.asarray(picture, np.int64)
-        scale = 257 if picture.mode != "I" or levels.max() > 255 else 1
+    if image.mode in SIXTEEN_BIT:
+        levels = np.asarray(image, np.int64)
+        scale = 257 if image.mode != "I" or levels.max() > 255 else 1
         return Image.fromarray((levels // scale).clip(0, 255).astype(np.uint8))
-    if picture.has_transparency_data:
-        coloured = picture.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", picture.size, "white"), coloured)
-    return picture
+    if image.has_transparency_data:
+        coloured = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), coloured)
+    return image

@@ -12,7 +12,7 @@ import numpy as np
 
 from anchorfl.config import DataOptions
 from anchorfl.data.dataset import Bytes, Labels, Split
-from anchorfl.data.folder import read_pictures
+from anchorfl.data.folder import read_images
 from anchorfl.data.unpickle import read_pickled_arrays
 from anchorfl.errors import UserError
 from anchorfl.registry import DATASETS
@@ -174,4 +174,4 @@ def read_tiny_imagenet(root: Path, options: DataOptions) -> Splits:
         validation = [(folder / "val/images" / file, number[wnid]) for file, wnid in rows]
     except (ValueError, KeyError):
         raise UserError(f"{folder / 'val/val_annotations.txt'}: truncated or corrupt") from None
-    return read_pictures(train, 64, 3), read_pictures(validation, 64, 3), classes
+    return read_images(train, 64, 3), read_images(validation, 64, 3), classes

@@ -23,7 +23,7 @@ def forecast(
     `known` are u and v at the end of round 0, where they were recorded.
     """
     if balance.starts_from_labels and not sum(class_counts):
-        raise UserError("this lambda starts from a client's labels: forecast a run that ended")
+        raise UserError("this lambda starts from a client's labels: name a finished RUN to forecast")
     return balance.forecast(rounds, class_counts, setting or Setting(len(rounds)), known)
 
 

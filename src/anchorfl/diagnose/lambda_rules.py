@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from statistics import mean
 
 from anchorfl.diagnose.guard import replay
@@ -26,8 +25,8 @@ def ran_away(run: Run) -> Verdict | None:
     worst = max(who, key=lambda client: highest(run.clients[client])["lambda_raw"])
     records, since = run.clients[worst], alarms[worst].round
     first, onset, peak = records[0], by_round(records)[since], highest(records)
-    by_align = math.log(max(first["align_loss"], 1e-30) / max(onset["align_loss"], 1e-30))
-    by_anneal = math.log(first["anneal"] / max(onset["anneal"], 1e-30))
+    by_align = max(first["align_loss"], 1e-30) / max(onset["align_loss"], 1e-30)
+    by_anneal = first["anneal"] / max(onset["anneal"], 1e-30)
     gamma = max(run.clients[client][0]["align_loss"] for client in who) / (2 * EXPLODED)
     how = "ran away" if exploded else "was about to run away"
     if run.balance.guard == "cap":
@@ -35,11 +34,11 @@ def ran_away(run: Run) -> Verdict | None:
     return Verdict(
         "runaway",
         f"Lambda {how} on {listed(who)}, from round {min(alarms[each].round for each in who)} on."
-        f" When it showed on client {worst}, in round {since}, A had fallen from"
-        f" {first['align_loss']:.3g} to {onset['align_loss']:.2g}, which raises B/A by"
-        f" e^{by_align:.1f}, and s from {first['anneal']:.2g} to {onset['anneal']:.2g},"
-        f" e^{by_anneal:.1f}; its stationary lambda was {onset['lambda_stationary']:,.4g}. The raw one"
-        f" reached {peak['lambda_raw']:,.4g} in round {peak['round']}.",
+        f" When it showed on client {worst}, in round {since}, A had fallen {by_align:.2g}-fold, from"
+        f" {first['align_loss']:.3g} to {onset['align_loss']:.2g}, and s {by_anneal:.2g}-fold, from"
+        f" {first['anneal']:.2g} to {onset['anneal']:.2g}; its stationary lambda was"
+        f" {onset['lambda_stationary']:,.4g}. The raw one reached {peak['lambda_raw']:,.4g} in round"
+        f" {peak['round']}.",
         subject="lambda",
         advice=run.balance.cure(gamma),
     )
@@ -59,7 +58,7 @@ def held(run: Run) -> Verdict | None:
 
 
 def cancelled_annealing(run: Run) -> Verdict | None:
-    """Seed 000: raw lambda rises as s falls, so that the product hardly moves."""
+    """Diary 000: raw lambda rises as s falls, so that the product hardly moves."""
     cancelled, alarms = {}, replay(run)
     for client, records in run.clients.items():
         late = [record for record in records if (record["anneal"] or 1.0) <= 0.5]
@@ -75,7 +74,7 @@ def cancelled_annealing(run: Run) -> Verdict | None:
         "cancelled",
         f"Annealing was cancelled on {listed(cancelled)}: while s fell from {first['anneal']:.2g} to"
         f" {last['anneal']:.2g}, client {client}'s raw lambda rose from {first['lambda_raw']:,.3g} to"
-        f" {last['lambda_raw']:,.3g} and the effective one went to {kept:.2f} of what it was.",
+        f" {last['lambda_raw']:,.3g} and the effective one ended at {kept:.0%} of what it was.",
         subject="lambda",
         advice="v12-gamma lets it fall.",
     )

@@ -35,7 +35,7 @@ def non_finite(run: Run) -> Verdict | None:
 
 
 def diverged(run: Run) -> Verdict | None:
-    """B ends far above what guessing costs: ln C for each of three terms, ln 2b for the contrast."""
+    """B ends far above what guessing gives: ln C for each of three terms, ln 2b for the contrast."""
     if not run.summary.label_table:
         return None
     guess = 3 * math.log(len(run.summary.label_table[0])) + math.log(2 * run.train.batch_size)
@@ -46,7 +46,7 @@ def diverged(run: Run) -> Verdict | None:
     return Verdict(
         "diverged",
         f"Training diverged on {listed(lost)}: B ends at up to {max(lost.values()):.2g}, where guessing"
-        f" costs about {guess:.2g}.",
+        f" gives about {guess:.2g}.",
         subject="training",
         advice=f"Lower train.lr, which is {run.train.lr:g}.",
     )

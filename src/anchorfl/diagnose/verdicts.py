@@ -50,7 +50,7 @@ def diagnose(run: Run) -> list[Verdict]:
     found = advised([verdict for rule in RULES.values() if (verdict := rule(whole)) is not None])
     if any(verdict.problem for verdict in found):
         return found
-    return [Verdict("well", "Nothing is wrong that these records could show.", problem=False), *found]
+    return [Verdict("well", "No problem shows in these records.", problem=False), *found]
 
 
 def advised(verdicts: Sequence[Verdict]) -> list[Verdict]:

@@ -2,6 +2,7 @@
 
 from anchorfl.engine.events import (
     BatchTrained,
+    EpochEnded,
     Evaluating,
     Event,
     Listener,
@@ -22,6 +23,7 @@ from anchorfl.engine.stored_uploads import uploads_of, write_uploads
 
 __all__ = [
     "BatchTrained",
+    "EpochEnded",
     "Evaluating",
     "Event",
     "Federation",

@@ -53,6 +53,20 @@ class Evaluating:
 
 
 @dataclass(frozen=True)
+class EpochEnded:
+    """One client alone after a local epoch, by its prototypes, and the losses of the epoch's steps."""
+
+    kind: ClassVar[str] = "epoch"
+    round: int
+    local_epoch: int
+    client: int
+    train_accuracy: float
+    test_accuracy: float
+    base_losses: list[float]
+    align_losses: list[float]
+
+
+@dataclass(frozen=True)
 class RoundEnded:
     """All clients trained, and in some rounds were evaluated: the unit in which a run is written."""
 
@@ -88,14 +102,26 @@ class RunEnded:
 
 
 Event = (
-    RunStarted | Preparing | BatchTrained | Evaluating | ClientRound | RoundEnded | Warned | RunEnded
+    RunStarted
+    | Preparing
+    | BatchTrained
+    | Evaluating
+    | ClientRound
+    | EpochEnded
+    | RoundEnded
+    | Warned
+    | RunEnded
 )
 Listener = Callable[[Event], None]
 ListenerFactory = Callable[[Path, Mapping[str, object]], Listener]
 """(run folder, settings) -> what listens to the run."""
 
 
-def as_record(event: ClientRound | RoundEnded | Warned) -> dict[str, Any]:
+Written = ClientRound | EpochEnded | RoundEnded | Warned
+"""The events that metrics.jsonl holds."""
+
+
+def as_record(event: Written) -> dict[str, Any]:
     """The object that metrics.jsonl holds: plain JSON, null where a number is not finite."""
     record = asdict(event)
     record |= record.pop("readings", {})
@@ -122,10 +148,10 @@ class MetricsWriter:
 
     def __init__(self, path: Path) -> None:
         self._file: TextIO = path.open("a")
-        self._waiting: list[ClientRound | RoundEnded | Warned] = []
+        self._waiting: list[Written] = []
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, ClientRound | RoundEnded | Warned):
+        if isinstance(event, Written):
             self._waiting.append(event)
         if isinstance(event, RoundEnded):
             self._write()

@@ -27,6 +27,7 @@ from anchorfl.diagnose import REACTIONS, Guard
 from anchorfl.engine import teacher
 from anchorfl.engine.events import (
     BatchTrained,
+    EpochEnded,
     Evaluating,
     Event,
     Listener,
@@ -36,13 +37,17 @@ from anchorfl.engine.events import (
     Warned,
     as_record,
 )
+from anchorfl.engine.inside import accuracy_alone
 from anchorfl.errors import UserError
-from anchorfl.registry import ALIGN_TARGETS, METHODS, STATISTICS
+from anchorfl.objective import Bank
+from anchorfl.registry import STATISTICS
 from anchorfl.server import Cost, Evaluation, Fused, admit, costs_of, evaluate, fuse, server_view
 from anchorfl.settings import SMALL_IMAGE
 from anchorfl.site import Client, Trainer
 from anchorfl.tensors import Tensors
 from anchorfl.wire import ClientRound, Task, Upload
+
+FEW = 5
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,7 @@ class Federation:
         )
         if config.partition.kind == "file":
             config = as_in_file(config, partition, len(dataset.train))
-        if needs_bank(config) and not len(partition.public):
+        if config.target is not None and config.target.needs_public and not len(partition.public):
             raise UserError(f"method {config.method} needs a public share, and this partition has none")
         return Federation(config, dataset, partition, Task.prepare(config, dataset.facts), device)
 
@@ -123,7 +128,7 @@ class Federation:
         ]
         for number in range(self.config.train.rounds):
             started = time.perf_counter()
-            samples = self._train(clients, number)
+            samples = self._train(clients, number, test)
             self._warn_if_slow(trainer)
             trained = time.perf_counter()
             outcome = None
@@ -153,10 +158,11 @@ class Federation:
 
     def _fill_bank(self, store: ImageStore) -> None:
         """V6's server trains its teacher before anything goes down to the clients."""
-        if not needs_bank(self.config):
+        bank = self.config.target
+        if not isinstance(bank, Bank):
             return
         public = self.partition.public
-        done, total = 0, len(public) * teacher.EPOCHS
+        done, total = 0, len(public) * bank.teacher_epochs
 
         def on_batch(samples: int) -> None:
             nonlocal done
@@ -164,8 +170,8 @@ class Federation:
             self.emit(Preparing("teacher", done, total))
 
         stepper = stepper_for(self.config, self.device)
-        bank = teacher.build_bank(self.task, self.device, stepper, store, public, on_batch)
-        self.task = replace(self.task, target=bank)
+        features = teacher.build_bank(self.task, self.device, stepper, store, public, on_batch)
+        self.task = replace(self.task, target=features)
 
     def _evaluate(
         self, trainer: Trainer, clients: list[Client], test: ImageStore, store: ImageStore
@@ -224,10 +230,13 @@ class Federation:
                 folder=folder,
             )
         )
-        for number, size in enumerate(sizes):
-            if size == 0:
-                message = f"client {number} holds no sample: it is skipped and has weight 0"
-                self.emit(Warned("empty-client", message, client=number))
+        empty = [number for number, size in enumerate(sizes) if size == 0]
+        if len(empty) > FEW:
+            message = f"{len(empty):,} of {len(sizes):,} clients hold no sample: they are skipped"
+            self.emit(Warned("empty-client", message))
+        for number in empty if len(empty) <= FEW else ():
+            message = f"client {number} holds no sample: it is skipped and has weight 0"
+            self.emit(Warned("empty-client", message, client=number))
         if self.config.needs:
             labels, facts = self.dataset.train.labels, self.dataset.facts
             largest = self.partition.label_table(labels, facts.classes).max(axis=0)
@@ -237,14 +246,22 @@ class Federation:
                 message += f"{self.config.upload.min_count} samples: no upload describes them"
                 self.emit(Warned("undescribed-classes", message))
 
-    def _train(self, clients: list[Client], number: int) -> int:
+    def _train(self, clients: list[Client], number: int, test: ImageStore) -> int:
         """A round of all clients; returns how many samples they went through."""
+        inside = self.config.train.evaluate_inside
 
         def start(client: Client) -> Callable[[], ClientRound]:
             def on_batch(samples: int) -> None:
                 self.emit(BatchTrained(number, client.number, samples))
 
-            return client.start_round(number, on_batch)
+            def on_epoch(epoch: int, state: Tensors, steps: dict[str, list[float]]) -> None:
+                runner = client.trainer.runner
+                training = accuracy_alone(runner, state, client.store, client.own)
+                alone = training, accuracy_alone(runner, state, test)
+                losses = steps["base_loss"], steps["align_loss"]
+                self.emit(EpochEnded(number, epoch, client.number, *alone, *losses))
+
+            return client.start_round(number, on_batch, on_epoch if inside else None)
 
         started = (start(client) for client in clients)
         samples = 0
@@ -287,11 +304,6 @@ def as_in_file(config: Config, partition: Partition, total: int) -> Config:
     public, clients = len(partition.public) / total, len(partition.clients)
     drawn = replace(config.partition, clients=clients, public=public)
     return replace(config, data=data, partition=drawn)
-
-
-def needs_bank(config: Config) -> bool:
-    target = METHODS.get(config.method).target
-    return target is not None and ALIGN_TARGETS.get(target).needs_public
 
 
 def stepper_for(config: Config, device: torch.device) -> Stepper:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anchorfl.compute import choose_device
+from anchorfl.compute import choose_device, using_threads
 from anchorfl.config import Config
 from anchorfl.data import ImageStore
 from anchorfl.engine.run_data import data_of
@@ -63,6 +63,12 @@ class FusedAgain:
 def fuse_again(run: Run, words: Mapping[str, object], every: bool) -> FusedAgain:
     """Evaluate a finished run's uploads under its own fusions, under others, or under all."""
     config = with_words(run.config, words)
+    with using_threads(config.general.threads or torch.get_num_threads()):
+        return fuse_by(run, config, words, every)
+
+
+def fuse_by(run: Run, config: Config, words: Mapping[str, object], every: bool) -> FusedAgain:
+    """On the run's own number of threads."""
     device = choose_device(config.general.device)
     uploads = uploads_of(run, device)
     fusions = config.fusion

@@ -9,7 +9,7 @@ from typing import Any
 
 from anchorfl.engine.events import Event, RoundEnded, RunEnded, as_record
 from anchorfl.errors import UserError
-from anchorfl.registry import LISTENERS
+from anchorfl.registry import TRACKERS
 from anchorfl.wire import ClientRound
 
 
@@ -34,7 +34,7 @@ def library(name: str, module: str) -> Any:
         raise UserError(f"track={name} needs the extra: pip install 'anchorfl[track]'") from None
 
 
-@LISTENERS.register("tensorboard")
+@TRACKERS.register("tensorboard")
 class TensorBoard:
     """Event files in the run's folder, under tensorboard/."""
 
@@ -51,7 +51,7 @@ class TensorBoard:
             self.writer.close()
 
 
-@LISTENERS.register("mlflow")
+@TRACKERS.register("mlflow")
 class MLflow:
     """A run in the tracking store that mlflow is set up for."""
 

@@ -20,14 +20,14 @@ from anchorfl.tensors import section
 
 def build_encoder(name: str, shape: Shape) -> nn.Module:
     """A registered encoder, or `FILE.py:NAME` / `package.module:NAME`: NAME(shape) -> nn.Module."""
-    factory = imported(name) if ":" in name else ENCODERS.get(name)
+    factory = imported(name) if ":" in name else ENCODERS.get(name, "model.name")
     try:
         encoder = factory(shape)
     except Exception as error:  # a user's own code can raise anything
         why = in_one_line(error)
         raise UserError(f"model.name={name}: fails when called with {shape}: {why}") from None
     if not isinstance(encoder, nn.Module):
-        raise UserError(f"model.name={name}: gave a {type(encoder).__name__}, not an nn.Module")
+        raise UserError(f"model.name={name}: returned {type(encoder).__name__}, not an nn.Module")
     return adopt_batchnorm(encoder)
 
 
@@ -44,6 +44,8 @@ def imported(name: str) -> EncoderFactory:
         else:
             module = importlib.import_module(place)
         factory: EncoderFactory = getattr(module, attribute)
+    except FileNotFoundError:
+        raise UserError(f"model.name={name}: no such file") from None
     except Exception as error:  # a user's own code can raise anything
         raise UserError(f"model.name={name}: {in_one_line(error)}") from None
     return factory

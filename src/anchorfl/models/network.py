@@ -17,7 +17,7 @@ from anchorfl.tensors import Tensors
 
 
 class Network(nn.Module):
-    """Images in 0..1 -> L2-normalised features; holds the learnable class prototypes beside them."""
+    """Images in 0..1 -> features, L2-normalised or raw; holds the learnable prototypes beside them."""
 
     mean: Tensor
     std: Tensor
@@ -64,10 +64,11 @@ class Network(nn.Module):
             frozen |= {f"{names[id(part)]}.{key}" for key in part.state_dict()}
         return frozen
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward(self, images: Tensor, normalise: bool = True) -> Tensor:
         features = self.encoder((images - self.mean) / self.std)
         wide = torch.promote_types(features.dtype, torch.float32)
-        return F.normalize(features.flatten(1).to(wide), dim=1)
+        features = features.flatten(1).to(wide)
+        return F.normalize(features, dim=1) if normalise else features
 
 
 def build_network(

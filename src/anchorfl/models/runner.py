@@ -30,9 +30,9 @@ class Runner:
         for norm in self.norms.values():
             norm.use_kernel = self.kernels
 
-    def encode(self, weights: Tensors, images: Tensor) -> Tensor:
+    def encode(self, weights: Tensors, images: Tensor, normalise: bool = True) -> Tensor:
         """Features of images in 0..1 under the given parameters and buffers, in working precision."""
         reduced = self.precision == "bf16"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=reduced):
-            features: Tensor = functional_call(self.network, weights, (images,))
+            features: Tensor = functional_call(self.network, weights, (images, normalise))
         return features

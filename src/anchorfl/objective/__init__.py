@@ -18,12 +18,14 @@ from anchorfl.objective.balance import (
     yardstick,
 )
 from anchorfl.objective.schedules import Moment, Schedule
+from anchorfl.objective.targets import Bank
 from anchorfl.objective.terms import AlignTarget, BaseTerm, Views
 
 __all__ = [
     "EXPLODED",
     "AlignTarget",
     "Balance",
+    "Bank",
     "BaseTerm",
     "ClientFacts",
     "Losses",

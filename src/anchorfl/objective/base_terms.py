@@ -1,4 +1,4 @@
-"""The base terms by name: B is the sum of those that a method lists; V4 (seed 004) has all four."""
+"""The base terms by name: B is the sum of those that a method lists; V4 (diary 004) has all four."""
 
 from __future__ import annotations
 

@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 SUPCON_TEMPERATURE = 0.07
-BANK_TEMPERATURE = 0.5
 EXCLUDED = -1e9
 
 
@@ -26,18 +25,25 @@ def cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
 
 
 def supervised_contrast(
-    features: Tensor, labels: Tensor, weights: Tensor, temperature: float = SUPCON_TEMPERATURE
+    features: Tensor,
+    labels: Tensor,
+    weights: Tensor,
+    temperature: float = SUPCON_TEMPERATURE,
+    bank: Tensor | None = None,
 ) -> Tensor:
-    """SupCon, the form with the mean outside the logarithm.
+    """SupCon, the form with the mean outside the logarithm; a bank adds M further negatives b.
 
-    mean_i of -1/|P(i)| sum_{p in P(i)} log( exp(f_i f_p / t) / sum_{a != i} exp(f_i f_a / t) ),
-    P(i) all other rows with the label of i. A row without a partner contributes 0.
-    Source: Khosla et al., 2020, eq. 2.
+    mean_i of -1/|P(i)| sum_{p in P(i)} log( exp(f_i f_p / t) / sum_a exp(f_i f_a / t) ), a over all
+    other rows and the bank, P(i) all other rows with the label of i. A row without a partner
+    contributes 0. Source: Khosla et al., 2020, eq. 2; the bank: the code of diary 004's V6.
     """
     similarity = features @ features.T / temperature
     itself = torch.eye(len(features), dtype=torch.bool, device=features.device)
     excluded = itself | (weights == 0)
-    log_share = F.log_softmax(similarity.masked_fill(excluded, EXCLUDED), dim=1)
+    logits = similarity.masked_fill(excluded, EXCLUDED)
+    if bank is not None:
+        logits = torch.cat([logits, features @ bank.T / temperature], dim=1)
+    log_share = F.log_softmax(logits, dim=1)[:, : len(features)]
     partners = (labels[:, None] == labels[None, :]) & ~excluded
     per_row = (log_share * partners).sum(dim=1) / partners.sum(dim=1).clamp(min=1)
     return -weighted_mean(per_row, weights)
@@ -49,13 +55,11 @@ def prototype_self_contrast(prototypes: Tensor) -> Tensor:
     return F.cross_entropy(prototypes @ prototypes.T, classes)
 
 
-def bank_contrast(
-    features: Tensor, bank: Tensor, weights: Tensor, temperature: float = BANK_TEMPERATURE
-) -> Tensor:
-    """A of V6: each view's partner against a public bank of M features b.
+def bank_contrast(features: Tensor, bank: Tensor, weights: Tensor, temperature: float) -> Tensor:
+    """A of V6 as diary 004 words it: each view's partner against a public bank of M features b.
 
     mean_i of -log( exp(f_i f_j / t) / (exp(f_i f_j / t) + sum_m exp(f_i b_m / t)) ), where j is the
-    other view of i; rows 0..N/2-1 are first views, the rest second views in the same order. Seed 004.
+    other view of i; rows 0..N/2-1 are first views, the rest second views in the same order. Diary 004.
     """
     half = len(features) // 2
     partners = torch.cat([features[half:], features[:half]])
@@ -64,8 +68,15 @@ def bank_contrast(
     return cross_entropy(logits, torch.zeros_like(logits[:, 0], dtype=torch.int64), weights)
 
 
-def anchor_distance(prototypes: Tensor, anchors: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-    """A from V7 on: mean over the batch's classes, and over dimensions, of (P - anchor)^2."""
+def anchor_distance(prototypes: Tensor, anchors: Tensor) -> Tensor:
+    """A from V7 on: mean over all classes and dimensions of (P - anchor)^2."""
+    return (prototypes - anchors).square().mean()
+
+
+def batch_anchor_distance(
+    prototypes: Tensor, anchors: Tensor, labels: Tensor, weights: Tensor
+) -> Tensor:
+    """The later form of A: mean over the batch's classes, and over dimensions, of (P - anchor)^2."""
     counts = weights.new_zeros(len(prototypes))
     present = (counts.index_add(0, labels, weights) > 0).to(prototypes.dtype)
     return weighted_mean((prototypes - anchors).square().mean(dim=1), present)

@@ -42,6 +42,11 @@ class Moment:
         return self.epoch / self.epochs
 
     @property
+    def round_progress(self) -> float:
+        """Rounds completed / all rounds of the run: constant within a round."""
+        return (self.epoch - self.local_epoch) / self.epochs
+
+    @property
     def local_epoch(self) -> int:
         """Epochs completed in this round."""
         return self.epoch % self.local_epochs

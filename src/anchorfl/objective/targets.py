@@ -1,36 +1,87 @@
-"""What clients align to, by name."""
+"""What clients align to, by name: the loss A and its options.
+
+The losses are imported where they are computed, so that a wrong word is refused at once.
+"""
 
 from __future__ import annotations
 
-from torch import Tensor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from anchorfl.objective.anchors import simplex_etf
-from anchorfl.objective.losses import anchor_distance, bank_contrast
 from anchorfl.objective.terms import AlignTarget, Views
+from anchorfl.options import option
 from anchorfl.registry import ALIGN_TARGETS
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
+
+@ALIGN_TARGETS.register("etf")
+@dataclass(frozen=True)
 class Anchors(AlignTarget):
-    """Prototypes to fixed anchors, from V7 on."""
+    """Prototypes to fixed anchors, a simplex ETF that the seed fixes: from V7 on."""
 
-    formula = "mean over present classes and dimensions of (P - anchor)^2"
+    classes: str = option(
+        "all",
+        "prototypes that A pulls in a step: those of all classes, or of the batch's: all, batch",
+        choices=("all", "batch"),
+    )
+
+    @property
+    def formula(self) -> str:
+        which = "all classes" if self.classes == "all" else "the batch's classes"
+        return f"mean over {which} and dimensions of (P - anchor)^2"
 
     def derived(self, classes: int, dimension: int, seed: int) -> Tensor | None:
+        from anchorfl.objective.anchors import simplex_etf
+
         return simplex_etf(classes, dimension, seed)
 
     def loss(self, views: Views, target: Tensor) -> Tensor:
-        return anchor_distance(views.prototypes, target, views.labels, views.weights)
+        from anchorfl.objective.losses import anchor_distance, batch_anchor_distance
+
+        if self.classes == "all":
+            return anchor_distance(views.prototypes, target)
+        return batch_anchor_distance(views.prototypes, target, views.labels, views.weights)
 
 
+@ALIGN_TARGETS.register("bank")
+@dataclass(frozen=True)
 class Bank(AlignTarget):
-    """Features against a bank of public ones, V6."""
+    """Features against a bank of public ones that a teacher of the server encoded: V6."""
 
-    formula = "-log of e(f g) / (e(f g) + sum of e(f b) over the bank), e(x) = e^2x, g the other view"
     needs_public = True
 
+    contrast: str = option(
+        "views",
+        "contrast, the bank among the negatives: of a view with the other, or SupCon: views, supcon",
+        choices=("views", "supcon"),
+    )
+    temperature: float = option(0.5, "temperature of the contrast", above=0)
+    bank_size: int = option(4096, "public features in the bank, at most", at_least=1)
+    teacher_epochs: int = option(20, "epochs that the server trains the bank's encoder", at_least=1)
+    teacher_loss: str = option(
+        "v4", "what the teacher minimises: v4, cross-entropy", choices=("v4", "cross-entropy")
+    )
+    teacher_augment: bool = option(True, "train the teacher on augmented views")
+    teacher_start: str = option(
+        "clients",
+        "weights the teacher starts from: those of the clients, or its own: clients, own",
+        choices=("clients", "own"),
+    )
+
+    @property
+    def formula(self) -> str:
+        scaled = f"e(x) = e^(x/{self.temperature:g})"
+        if self.contrast == "supcon":
+            return f"SupCon(f, y; {self.temperature:g}) with the bank among the negatives"
+        return f"-log of e(f g) / (e(f g) + sum of e(f b) over the bank), {scaled}, g the other view"
+
     def loss(self, views: Views, target: Tensor) -> Tensor:
-        return bank_contrast(views.features, target, views.weights)
+        from anchorfl.objective.losses import bank_contrast, supervised_contrast
 
-
-ALIGN_TARGETS.register("etf")(Anchors())
-ALIGN_TARGETS.register("bank")(Bank())
+        if self.contrast == "supcon":
+            return supervised_contrast(
+                views.features, views.labels, views.weights, self.temperature, target
+            )
+        return bank_contrast(views.features, target, views.weights, self.temperature)

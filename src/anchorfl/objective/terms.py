@@ -39,14 +39,20 @@ class BaseTerm:
     loss: Callable[[Views], Tensor]
 
 
+@dataclass(frozen=True)
 class AlignTarget(ABC):
     """What clients align to: a tensor that the Task carries, and the loss A against it.
 
-    `formula` is A in words; `needs_public` where the server makes the tensor from a public share.
+    The fields of a subclass are its options, `align.NAME` on the command line, beside those of the
+    balance. `needs_public` where the server makes the tensor from a public share.
     """
 
-    formula: ClassVar[str]
     needs_public: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def formula(self) -> str:
+        """A in words."""
 
     def derived(self, classes: int, dimension: int, seed: int) -> Tensor | None:
         """The tensor, where every site can derive it from the seed."""

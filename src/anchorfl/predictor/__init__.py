@@ -9,7 +9,7 @@ from anchorfl.predictor.inference import (
     labelled,
     measure,
     open_predictor,
-    predict_pictures,
+    predict_images,
 )
 from anchorfl.predictor.module import Card, Predictor
 
@@ -27,6 +27,6 @@ __all__ = [
     "load_predictor",
     "measure",
     "open_predictor",
-    "predict_pictures",
+    "predict_images",
     "predictor_of",
 ]

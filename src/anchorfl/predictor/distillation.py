@@ -13,11 +13,11 @@ from torch import Tensor
 
 from anchorfl.compute import choose_device, working_precision
 from anchorfl.config import Config
-from anchorfl.data import Dataset, Shape, augmentation_for, load_partition, read_pictures
+from anchorfl.data import Dataset, Shape, augmentation_for, load_partition, read_images
 from anchorfl.describe import dead_leaves
 from anchorfl.errors import UserError
 from anchorfl.models import LAYOUT, Network, build_network
-from anchorfl.predictor.inference import in_parts, pictures
+from anchorfl.predictor.inference import image_files, in_parts
 from anchorfl.predictor.module import Predictor
 from anchorfl.randomness import generator
 from anchorfl.runs import Run
@@ -36,14 +36,14 @@ class Source:
 
 
 def find_source(run: Run, shape: Shape, dataset: Dataset, folder: Path | None) -> Source:
-    """The user's pictures; else the run's public share; else dead leaves, made from nothing."""
+    """The user's images; else the run's public share; else dead leaves, made from nothing."""
     channels, height, width = shape
     if folder is not None:
-        paths = pictures(folder) if folder.is_dir() else []
+        paths = image_files(folder) if folder.is_dir() else []
         if not paths:
-            raise UserError(f"--images {folder}: no folder that holds pictures")
-        split = read_pictures([(path, 0) for path in paths], height, channels)
-        return Source(torch.from_numpy(split.images), f"{len(paths):,} pictures of {folder}")
+            raise UserError(f"--images {folder}: no folder that holds images")
+        split = read_images([(path, 0) for path in paths], height, channels)
+        return Source(torch.from_numpy(split.images), f"{len(paths):,} images of {folder}")
     if run.config.partition.public:
         partition = load_partition(run.files.partition, dataset.name, dataset.train.labels)
         images = torch.from_numpy(dataset.train.images[partition.public])
@@ -53,7 +53,7 @@ def find_source(run: Run, shape: Shape, dataset: Dataset, folder: Path | None) -
         for number in range(SYNTHETIC_SETS)
     ]
     images = F.interpolate(torch.cat(leaves), (height, width), mode="bilinear", antialias=True)
-    return Source((255 * images).round().byte(), f"{len(images):,} synthetic pictures (dead leaves)")
+    return Source((255 * images).round().byte(), f"{len(images):,} synthetic images (dead leaves)")
 
 
 def distill(

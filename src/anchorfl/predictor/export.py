@@ -49,7 +49,10 @@ def write_safetensors(predictor: Predictor, path: Path) -> None:
 
 def load_predictor(path: Path) -> Predictor:
     """What `write_safetensors` wrote, ready to predict. Only models of this package are built."""
-    content, tensors = unpack("predictor", path.read_bytes())
+    try:
+        content, tensors = unpack("predictor", path.read_bytes())
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
     try:
         facts = ImageFacts.from_json(content["card"]["facts"])
         card = Card(**dict(content["card"], facts=facts))

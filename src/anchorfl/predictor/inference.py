@@ -1,4 +1,4 @@
-"""A predictor at work: classes for pictures, and how right it is where the classes are known."""
+"""A predictor at work: classes for images, and how right it is where the classes are known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from anchorfl.compute import choose_device, images_at_once
 from anchorfl.config import DataOptions
-from anchorfl.data import SUFFIXES, Split, class_folders, listed, load_dataset, read_pictures
+from anchorfl.data import SUFFIXES, Split, class_folders, listed, load_dataset, read_images
 from anchorfl.errors import UserError
 from anchorfl.predictor.build import predictor_of
 from anchorfl.predictor.export import load_predictor
@@ -24,7 +24,7 @@ from anchorfl.server import Evaluation, balanced_accuracy, calibration_error, ma
 
 @dataclass(frozen=True)
 class Prediction:
-    """A picture's most probable classes, the first the predicted one."""
+    """A image's most probable classes, the first the predicted one."""
 
     path: Path
     names: list[str]
@@ -43,19 +43,21 @@ class Measures:
 
 def open_predictor(place: Path) -> Predictor:
     """Of a run's folder, or of a file that `anchorfl export` wrote; on the device there is."""
+    if not place.exists():
+        raise UserError(f"{place}: no such file or folder")
     if place.is_file() and place.suffix != ".safetensors":
         raise UserError(f"{place}: name a run's folder, or a predictor that ends in .safetensors")
     predictor = load_predictor(place) if place.is_file() else predictor_of(read_run(place))
     return predictor.to(choose_device("auto"))
 
 
-def predict_pictures(predictor: Predictor, places: Sequence[Path], top: int) -> list[Prediction]:
+def predict_images(predictor: Predictor, places: Sequence[Path], top: int) -> list[Prediction]:
     """Pictures, and all that lie in folders, brought to the size the predictor takes."""
-    paths = [path for place in places for path in pictures(place)]
+    paths = [path for place in places for path in image_files(place)]
     if not paths:
-        raise UserError("predict: there is no picture among these")
+        raise UserError("predict: there is no image among these")
     channels, height, _ = predictor.shape
-    split = read_pictures([(path, 0) for path in paths], height, channels)
+    split = read_images([(path, 0) for path in paths], height, channels)
     probabilities = torch.cat(list(in_parts(predictor, split.images)))
     if not probabilities.isfinite().all():
         raise UserError("predict: its scores are not finite; the run that made it diverged")
@@ -66,7 +68,7 @@ def predict_pictures(predictor: Predictor, places: Sequence[Path], top: int) -> 
     ]
 
 
-def pictures(place: Path) -> list[Path]:
+def image_files(place: Path) -> list[Path]:
     if not place.exists():
         raise UserError(f"{place}: no such file or folder")
     if place.is_file():
@@ -100,9 +102,9 @@ def labelled(predictor: Predictor, data: str, root: str) -> Split:
         raise UserError(f"{place}: {sorted(strangers)[0]!r} is none of the predictor's classes")
     present = listed(place, predictor.class_names)
     if not present:
-        raise UserError(f"{place}: holds no picture in a folder named after a class")
+        raise UserError(f"{place}: holds no image in a folder named after a class")
     channels, height, _ = predictor.shape
-    return read_pictures(present, height, channels)
+    return read_images(present, height, channels)
 
 
 def measure(predictor: Predictor, split: Split) -> Measures:

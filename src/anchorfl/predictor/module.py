@@ -60,7 +60,8 @@ class Predictor(nn.Module):
                 f" got {images.dtype} of shape {' x '.join(map(str, images.shape))}"
             )
         images = images.float()
-        features = stacked([encoder(images) for encoder in self.encoders], images)
+        normalise = not self.head.raw
+        features = stacked([encoder(images, normalise) for encoder in self.encoders], images)
         scores: Tensor = self.head(features, images)
         return scores
 

@@ -1,4 +1,4 @@
-"""How a run is shown: live, as tables, as pictures, as a page.
+"""How a run is shown: live, as tables, as figures, as a page.
 
 One module per thing shown; the command line imports the one it needs, so that it starts at once.
 """

@@ -85,8 +85,8 @@ def comparison(groups: Sequence[Group], baseline: str | None) -> tuple[list[str]
     found = [group for group in groups if group.method == baseline]
     if baseline is not None and len(found) != 1:
         known = ", ".join(group.label for group in found or groups)
-        how_many = "several" if found else "none"
-        raise UserError(f"--baseline {baseline}: {how_many} of these runs ({known})")
+        how_many = "several groups have" if found else "no run has"
+        raise UserError(f"--baseline {baseline}: {how_many} this method (there are {known})")
     reference = found[0] if found else None
     headings = ["run", "seeds", *fusions]
     if reference:

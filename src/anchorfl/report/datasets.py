@@ -50,10 +50,10 @@ def show_partition(
     counts = partition.label_table(dataset.train.labels, len(dataset.class_names))
     title = f"{dataset.name}: {draw_name(options)}, seed {options.seed}"
     console.print(partition_table(counts, dataset.class_names, title, console.width))
-    held = f"{len(partition.public):,} public, {len(partition.validation):,} held out; "
+    held = f"{len(partition.public):,} public samples, {len(partition.validation):,} held out; "
     say(console, f"{held}hash {partition.hash[:16]}")
     if save is not None:
         partition.save(save, dataset.name, dataset.train.labels)
         say(console, f"partition: {save}")
     path = plot_partition(counts, dataset.class_names, title, figure)
-    say(console, f"picture: {path}")
+    say(console, f"figure: {path}")

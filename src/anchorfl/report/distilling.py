@@ -48,7 +48,7 @@ def distill_and_report(
     for name, predictor in (("fused", teacher), ("student", student)):
         found = measure(predictor.to(device), dataset.test)
         rows.append([name, *cells(found, predictor)])
-    headings = ["", "test accuracy, %", "calibration error", "networks", "MFLOP per prediction", "MB"]
+    headings = ["", "test accuracy, %", "calibration error", "networks", "MFLOP per image", "MB"]
     console.print(plain_table(headings, rows, "one model instead of many"))
     say(console, f"student: {out}")
 

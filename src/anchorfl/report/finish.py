@@ -16,12 +16,10 @@ from anchorfl.report.tables import result_table
 def run_and_report(config: Config, console: Console) -> Result:
     result = run_config(config, (show_progress(console),))
     console.print(result_table(result.summary))
-    for warning in dict.fromkeys(result.summary.warnings):
-        say(console, f"warning: {warning}", style="yellow")
     show_diagnosis(console, result.run)
-    for picture in write_figures(result.run, result.run.files.figures):
-        kind = "picture" if picture.suffix == ".png" else "table"
-        say(console, f"{kind}: {picture}")
+    for path in write_figures(result.run, result.run.files.figures):
+        kind = "figure" if path.suffix == ".png" else "table"
+        say(console, f"{kind}: {path}")
     say(console, f"report: {result.run.files.page}")
     say(console, f"run folder: {result.folder}")
     return result

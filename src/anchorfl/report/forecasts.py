@@ -1,4 +1,4 @@
-"""What `anchorfl forecast` shows: a table and a picture of where lambda goes."""
+"""What `anchorfl forecast` shows: a table and a figure of where lambda goes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from rich.console import Console
 
 from anchorfl.diagnose import forecast, forecast_run, geometric, leaves, smallest_gamma
 from anchorfl.objective import Point, RoundMeans
-from anchorfl.options import build
-from anchorfl.registry import BALANCES, METHODS
+from anchorfl.registry import METHODS
 from anchorfl.report.console import say
 from anchorfl.report.png_plots import COLOURS, INK, finish_by_round, new_figure
 from anchorfl.report.tables import plain_table
 from anchorfl.runs import Run
-from anchorfl.settings import by_section
+from anchorfl.settings import build_align, by_section, check_words
 
 ROWS = 11
 
@@ -37,8 +36,9 @@ def show_assumed(
 ) -> None:
     """A forecast on assumed losses, for a method and its align options."""
     entry = METHODS.get(method)
+    check_words(method, words)
     options = by_section({**entry.defaults, **words}, method)["align"]
-    balance = build(BALANCES.get(entry.balance), options, "align")
+    balance, _ = build_align(entry, options)
     points = forecast(balance, rounds)
     rows = [
         [
@@ -53,7 +53,7 @@ def show_assumed(
     headings = ["round", "A", "raw lambda", "effective", "stationary"]
     console.print(plain_table(headings, rows, f"{method}, B {rounds[0].base:g}"))
     say(console, where_it_goes(points, rounds, bound))
-    say(console, f"picture: {plot({0: points}, {}, method, figure)}")
+    say(console, f"figure: {plot({0: points}, {}, method, figure)}")
 
 
 def show_run(console: Console, run: Run, bound: float, figure: Path) -> None:
@@ -76,12 +76,12 @@ def show_run(console: Console, run: Run, bound: float, figure: Path) -> None:
             ]
         )
     headings = ["client", "recorded raw", "forecast raw", "effective", "stationary"]
-    headings.append(f"leaves {bound:g} in round")
+    headings.append(f"exceeds {bound:g} in round")
     console.print(plain_table(headings, rows, f"{run.method}, round {len(points) - 1}"))
     highest = max(record["base_loss"] for own in run.clients.values() for record in own)
     say(console, gamma_line(highest / (2 * bound), bound))
     title = f"{run.method}: forecast (lines) and recorded (dots)"
-    say(console, f"picture: {plot(found, recorded, title, figure)}")
+    say(console, f"figure: {plot(found, recorded, title, figure)}")
 
 
 def chosen(points: Sequence[Point]) -> list[Point]:
@@ -96,7 +96,7 @@ def number(value: float | None) -> str:
 
 def where_it_goes(points: Sequence[Point], rounds: Sequence[RoundMeans], bound: float) -> str:
     left = leaves(points, bound)
-    where = f"leaves {bound:g} in round {left}" if left is not None else f"stays below {bound:g}"
+    where = f"exceeds {bound:g} in round {left}" if left is not None else f"stays below {bound:g}"
     return f"raw lambda {where}; {gamma_line(smallest_gamma(rounds, bound), bound)}"
 
 

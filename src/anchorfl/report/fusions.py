@@ -26,12 +26,11 @@ def show_fusions(console: Console, found: FusedAgain) -> None:
         [found.evaluation.share_right(each) for each in found.evaluation.local.values()]
     )
     rows.append(["best client alone", f"{100 * alone:.2f}", *[""] * 6])
-    rows.append(["owner (an oracle)", f"{100 * found.oracle():.2f}", *[""] * 6])
-    headings = ["fusion", "accuracy, %", "lost within", "lost to another"]
-    headings += ["MB up per client", "server, s", "ms", "MFLOP per prediction"]
+    rows.append(["owner (oracle)", f"{100 * found.oracle():.2f}", *[""] * 6])
+    headings = ["fusion", "accuracy, %", "% wrong class, same owner", "% wrong owner"]
+    headings += ["MB up per client", "server, s", "ms per image", "MFLOP per image"]
     console.print(plain_table(headings, rows, "fusions of the same uploads"))
-    say(console, "owner: the client that holds most of the true class, asked alone")
-    say(console, "lost: % of images that the owner of the class gets right and the fusion does not,")
-    say(console, "given to another class of that owner, or to another owner's")
+    say(console, "owner: the client that holds most of the true class, used alone")
+    say(console, "% wrong: of all images, those that the owner gets right and the fusion does not")
     for name, why in found.missing.items():
         say(console, f"{name}: not tried, {why}")

@@ -30,7 +30,7 @@ def steepest_client(run: Run) -> int:
 
 
 def lambda_by_client(run: Run) -> str:
-    """Seed 001's form: raw lambda of every client, the early rounds, then every tenth, and the last."""
+    """Diary 001's form: raw lambda of every client in the early rounds, every tenth, and the last."""
     by_round = {
         client: {record["round"]: record["lambda_raw"] for record in records}
         for client, records in run.clients.items()
@@ -42,7 +42,7 @@ def lambda_by_client(run: Run) -> str:
 
 
 def lambda_and_accuracy(run: Run, client: int) -> str:
-    """Seed 002's form: one client's lambda beside the accuracy, at every evaluation."""
+    """Diary 002's form: one client's lambda beside the accuracy, at every evaluation."""
     own = {record["round"]: record for record in run.clients[client]}
     fusions = list(run.evaluations[0]["accuracy"])
     rows = []

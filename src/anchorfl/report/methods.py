@@ -8,14 +8,19 @@ from typing import TypeVar
 
 from rich.console import Console
 
-from anchorfl.config import TrainOptions
+from anchorfl.config import SECTIONS, Config, GeneralOptions
 from anchorfl.errors import UserError
 from anchorfl.options import describe
-from anchorfl.registry import ALIGN_TARGETS, BALANCES, BASE_TERMS, FUSIONS, METHODS, Registry
+from anchorfl.registry import BASE_TERMS, FUSIONS, METHODS, Registry
 from anchorfl.report.console import say
 from anchorfl.report.tables import listing
+from anchorfl.settings import flatten, resolve
 
 T = TypeVar("T")
+NOTATION = (
+    "f features of two views, P prototypes, y labels, C classes; u = log sl2 and v = log sa2 learned\n"
+    "log-variances, raw lambda = sl2/sa2 = e^(u - v), s = s(p) the anneal factor; / 1: temperature 1"
+)
 
 
 def first_line(thing: type) -> str:
@@ -39,27 +44,54 @@ def show_methods(console: Console, name: str | None, fusions: bool) -> None:
     elif name is None:
         rows = lines_of(METHODS, lambda method: method.summary)
         rows.append(("torchjd:NAME", "B and A combined by a TorchJD scalarizer (extra: balance)"))
+        rows.append(("v6:BALANCE", "V6's contrast weighed by any balance, such as v6:coupled"))
+        say(console, "A client minimises B + lambda A: base loss, align loss, and who sets lambda.\n")
         console.print(listing(rows))
     else:
         show_method(console, name)
 
 
 def show_method(console: Console, name: str) -> None:
-    """What the method minimises, as its balance's docstring writes it, and every default."""
+    """What the method minimises, its defaults, and where the diary's tables had others."""
     method = METHODS.get(name)
-    balance = BALANCES.get(method.balance)
+    config = resolve(name, {key: method.defaults[key] for key in method.defaults})
     say(console, f"{name}: {method.summary}\n")
     terms = [BASE_TERMS.get(term).formula for term in method.base_terms]
     say(console, f"B              {' + '.join(terms)}")
-    if method.target is not None:
-        say(console, f"A              {ALIGN_TARGETS.get(method.target).formula}")
-    say(console, f"lambda         {inspect.getdoc(balance)}\n")
-    defaults = {f"align.{key}": (value, text) for key, value, text in describe(balance)}
-    for key, value in method.defaults.items():
-        defaults[key] = (str(value), defaults.get(key, ("", "default of this method"))[1])
-    clipping = {key: (value, text) for key, value, text in describe(TrainOptions)}["clip"]
-    defaults.setdefault("train.clip", clipping)
-    console.print(listing([(f"{key}={value}", text) for key, (value, text) in defaults.items()]))
+    if config.target is not None:
+        say(console, f"A              {config.target.formula}")
+    say(console, f"lambda         {inspect.getdoc(type(config.align))}\n")
+    say(console, NOTATION + "\n")
+    ours, helps = flatten(config.to_dict()), help_lines(config)
+    own = [key for key in ours if key.startswith("align.") or key in method.defaults]
+    own.append("train.clip")
+    console.print(listing([(f"{key}={shown(ours[key])}", helps[key]) for key in own]))
+    differing = [key for key in method.diary if ours.get(key) != method.diary[key]]
+    if differing:
+        say(
+            console,
+            "\nThe diary's own settings (presets/study has its experiments), where ours differ:",
+        )
+        rows = [
+            (f"{key}={shown(method.diary[key])}", f"ours {shown(ours.get(key))}") for key in differing
+        ]
+        console.print(listing(rows))
+
+
+def help_lines(config: Config) -> dict[str, str]:
+    """What every option of an experiment means."""
+    owners = [*SECTIONS.items(), ("align", type(config.align)), ("", GeneralOptions)]
+    if config.target is not None:
+        owners.append(("align", type(config.target)))
+    lines: dict[str, str] = {}
+    for section, owner in owners:
+        prefix = f"{section}." if section else ""
+        lines |= {f"{prefix}{key}": text for key, _, text in describe(owner)}
+    return lines
+
+
+def shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def show_fusions(console: Console) -> None:

@@ -94,7 +94,7 @@ def primary_costs(summary: Summary) -> list[tuple[str, str]]:
     milliseconds, flops = summary.prediction_ms[name], summary.prediction_flops[name]
     errors = summary.calibration_error or {}
     return [
-        (f"{name}, a prediction ({flops / 1e6:,.1f} MFLOP)", f"{milliseconds:.2f} ms"),
+        (f"{name}, per image ({flops / 1e6:,.1f} MFLOP)", f"{milliseconds:.2f} ms"),
         (f"{name}, calibration error", f"{100 * errors[name]:.1f} points"),
     ]
 

@@ -1,4 +1,4 @@
-"""A run's pictures as files for a paper, and the diary's lambda tables as Markdown."""
+"""A run's figures as files for a paper, and the diary's lambda tables as Markdown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOSSES = {"base_loss": "-", "align_loss": "--"}
 
 
 def write_figures(run: Run, folder: Path) -> list[Path]:
-    """The pictures that a run's records can give; a run that failed early has fewer."""
+    """The figures that a run's records can give; a run that failed early has fewer."""
     summary, title = run.summary, f"{run.method} on {run.settings['data.name']}"
     written = []
     if summary.label_table and summary.class_names:

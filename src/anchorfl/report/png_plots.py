@@ -36,7 +36,7 @@ def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
 
 def save(figure: Figure, path: Path) -> Path:
     if path.suffix.lower() not in FORMATS:
-        raise UserError(f"{path}: a picture's name must end in {', '.join(FORMATS)}")
+        raise UserError(f"{path}: a figure's name must end in {', '.join(FORMATS)}")
     path.parent.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():  # a class name in a script the font lacks, or very long
         warnings.simplefilter("ignore", UserWarning)
@@ -124,7 +124,7 @@ def plot_clients(run: Run, styles: Mapping[str, str], ylabel: str, title: str, p
 
 
 def finish_by_round(figure: Figure, axes: Axes, title: str, path: Path) -> Path:
-    """What every picture over rounds shares."""
+    """What every figure over rounds shares."""
     axes.set(xlabel="round")
     axes.set_title(plain(title), fontsize=10, loc="left")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -16,7 +16,7 @@ HEADINGS = ("class", "probability")
 
 
 def show_predictions(console: Console, predictions: Sequence[Prediction]) -> None:
-    """One line per picture: its path, its class, how probable; then the next classes."""
+    """One line per image: its path, its class, how probable; then the next classes."""
     for each in predictions:
         classes = [
             f"{name} {100 * chance:.1f} %"
@@ -26,7 +26,7 @@ def show_predictions(console: Console, predictions: Sequence[Prediction]) -> Non
 
 
 def write_predictions(predictions: Sequence[Prediction], path: Path) -> None:
-    """A row per picture: file, then class and probability in turn."""
+    """A row per image: file, then class and probability in turn."""
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         count = len(predictions[0].names)

@@ -34,7 +34,7 @@ def sweep_and_report(console: Console, plan: Plan) -> None:
         rate = 3600 * len(fresh) / seconds
         say(
             console,
-            f"{len(fresh)} runs in {seconds:.0f} s: {rate:,.0f} an hour, {plan.at_once} at once",
+            f"{len(fresh)} runs in {seconds:.0f} s: {rate:,.0f} per hour, {plan.at_once} at once",
         )
     failed = [done for done in ended if done.error is not None]
     good = [done for done in ended if done.error is None]

@@ -42,7 +42,7 @@ def partition_table(
                 *labels,
             ]
         )
-    headings = ["client", "samples", "entropy", "norm.", "effective"]
+    headings = ["client", "samples", "entropy", "of log2 C", "effective classes"]
     return plain_table([*headings, *(class_names if fits else ["largest labels"])], rows, title)
 
 
@@ -65,7 +65,7 @@ def result_table(summary: Summary) -> Table:
         "balanced": (summary.balanced_accuracy, "{:.2%}"),
         "macro F1": (summary.macro_f1, "{:.3f}"),
         "calibration error": (summary.calibration_error, "{:.2%}"),
-        "ms per picture": (summary.prediction_ms, "{:.3f}"),
+        "ms per image": (summary.prediction_ms, "{:.3f}"),
     }
     for heading in measures:
         table.add_column(heading, justify="right")

@@ -22,6 +22,8 @@ INCIDENTAL = (
     "train.precision",
     "train.graphs",
     "train.evaluate_every",
+    "train.evaluate_at",
+    "train.evaluate_inside",
     "partition.file",
 )
 """Settings of where and how a run went, not of what was learned."""
@@ -71,11 +73,14 @@ class RunFolder:
         if out is None:
             return RunFolder(new_folder(Path("runs"), name))
         path = Path(out).expanduser()
-        if path.exists() and not path.is_dir():
-            raise UserError(f"out={path}: is a file; name a new folder")
-        if path.exists() and any(path.iterdir()):
-            raise UserError(f"out={path}: holds another run already; name a new folder")
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            if path.is_file():
+                raise UserError(f"out={path}: is a file; name a new folder")
+            if path.exists() and any(path.iterdir()):
+                raise UserError(f"out={path}: holds another run already; name a new folder")
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"out={path}: cannot be made ({error.strerror})") from None
         return RunFolder(path)
 
     def write_config(self, settings: Mapping[str, Any]) -> None:

@@ -14,10 +14,10 @@ from anchorfl.config import Config, TrainOptions
 from anchorfl.errors import UserError
 from anchorfl.objective import Balance
 from anchorfl.options import build
-from anchorfl.registry import BALANCES, METHODS
+from anchorfl.registry import METHODS
 from anchorfl.runs.folder import RunFolder, text_of
 from anchorfl.runs.summary import Summary
-from anchorfl.settings import read_preset, resolve
+from anchorfl.settings import build_align, is_format_2, preset_settings, read_yaml, resolve
 
 Record = dict[str, Any]
 
@@ -71,7 +71,7 @@ class Run:
 
     @cached_property
     def balance(self) -> Balance:
-        return build(BALANCES.get(METHODS.get(self.method).balance), self.section("align"), "align")
+        return build_align(METHODS.get(self.method), self.section("align"))[0]
 
     @cached_property
     def train(self) -> TrainOptions:
@@ -95,15 +95,28 @@ class Run:
 def read_run(folder: str | PathLike[str]) -> Run:
     """The run in a folder; its files may be compressed (`metrics.jsonl.gz`)."""
     place = RunFolder(Path(folder))
+    if not place.path.is_dir():
+        is_file = place.path.is_file()
+        what = f"is a file; name its folder {place.path.parent}" if is_file else "no such folder"
+        raise UserError(f"{place.path}: {what}")
     if not place.config.is_file():
         raise UserError(f"{place.path}: is not a run's folder (no config.yaml)")
+    content = read_yaml(place.config, "preset")
+    settings = preset_settings(content, place.config)
+    read = in_words_of_today if is_format_2(content) else text_of
     try:
-        metrics = [json.loads(line) for line in (text_of(place.metrics) or "").splitlines()]
+        metrics = [json.loads(line) for line in (read(place.metrics) or "").splitlines()]
     except ValueError:
         raise UserError(f"{place.metrics}: is corrupt") from None
     try:
-        text = text_of(place.summary)
+        text = read(place.summary)
         summary = Summary() if text is None else Summary.from_json(text)
     except (ValueError, TypeError):
         raise UserError(f"{place.summary}: is corrupt") from None
-    return Run(place.path, read_preset(place.config), summary, metrics)
+    return Run(place.path, settings, summary, metrics)
+
+
+def in_words_of_today(path: Path) -> str | None:
+    """A file of format 2: what was called feature-mean then has another name now."""
+    text = text_of(path)
+    return text and text.replace('"feature-mean"', '"normalised-feature-mean"')

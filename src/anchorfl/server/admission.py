@@ -22,7 +22,7 @@ def admit(uploads: Sequence[Upload], network: Network) -> None:
 def what_is_lacking(fusions: Mapping[str, Fusion], uploads: Sequence[Upload]) -> dict[str, str]:
     """Why some of the fusions cannot be made of these uploads: the first statistic they lack."""
     return {
-        name: lacks(need)
+        name: f"{lacks(need)}; run again with fusion={name}"
         for name, fusion in fusions.items()
         for need in fusion.needs[::-1]
         if not all(upload.contains(need) for upload in uploads)

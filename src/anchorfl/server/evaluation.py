@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from anchorfl.compute import images_at_once, synchronise
@@ -97,7 +98,7 @@ def server_view(config: Config, facts: ImageFacts, runner: Runner) -> ServerView
     def sketch() -> Sketch:
         return Sketch(facts.shape, *config.sketch).to(runner.device)
 
-    target = shared_target(config.method, config.seed, runner.network.prototypes)
+    target = shared_target(config.target, config.seed, runner.network.prototypes)
     anchors = None if target is None else target.to(runner.device)
     return ServerView(config.seed, facts.shape, runner.device, runner.encode, sketch, anchors)
 
@@ -147,9 +148,11 @@ def evaluate(
     for part in everything.to(store.index_device).tensor_split(parts):
         images, own_labels = store.take(part)
         images = images.float() / 255
-        features = {key: runner.encode(weights, images) for key, weights in distinct.items()}
+        raw = {key: runner.encode(weights, images, False) for key, weights in distinct.items()}
+        features = {key: F.normalize(values, dim=1) for key, values in raw.items()}
         for name, each in fused.items():
-            own = stacked([features[key] for key in wanted[name]], images)
+            taken = raw if each.head.raw else features
+            own = stacked([taken[key] for key in wanted[name]], images)
             scores[name].append(each.head(own, images))
         for upload in uploads:
             alone = features[owners[upload.client]] @ upload.prototypes.T

@@ -26,6 +26,10 @@ def batch_count(samples: int, batch_size: int) -> int:
     return max(1, min(-(-samples // batch_size), samples // 2))
 
 
+OnEpoch = Callable[[int, Tensors, dict[str, list[float]]], None]
+"""(local epoch, the client's state after it, every reading step by step)."""
+
+
 class Client:
     """Holds a flat state between rounds; nothing the server computes ever comes back to it."""
 
@@ -53,8 +57,13 @@ class Client:
         """`train.local_epochs` epochs."""
         return self.start_round(number, on_batch)()
 
-    def start_round(self, number: int, on_batch: Callable[[int], None]) -> Callable[[], ClientRound]:
-        """Set a round going, and wait for nothing; what is returned reads how it went."""
+    def start_round(
+        self, number: int, on_batch: Callable[[int], None], on_epoch: OnEpoch | None = None
+    ) -> Callable[[], ClientRound]:
+        """Set a round going, and wait for nothing; what is returned reads how it went.
+
+        `on_epoch` looks at the client's state after every local epoch, and at its steps' readings.
+        """
         options, trainer = self.config.train, self.trainer
         if options.reset_optimizer:
             for momentum in section(self.state, "momentum").values():
@@ -66,7 +75,10 @@ class Client:
             watch = Stopwatch(trainer.device)
             for local_epoch in range(options.local_epochs):
                 epoch = number * options.local_epochs + local_epoch
+                trail = steps.follow() if on_epoch else None
                 anneal = self._train_epoch(epoch, steps, on_batch)
+                if on_epoch and trail is not None:
+                    on_epoch(local_epoch, steps.state, trail.readings())
             readings = self._readings(number, anneal, steps.finish())
             values = torch.stack([value.float() for value in readings.values()])
             watch.stop()

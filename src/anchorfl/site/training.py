@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from anchorfl.compute import Batch, EagerStepper, Stepper
-from anchorfl.data import augmentation_for
+from anchorfl.data import UNCHANGED, augmentation_for
 from anchorfl.describe import Sketch
 from anchorfl.models import BatchNorm, Runner, averaging
 from anchorfl.objective import ClientFacts, Losses, Views
-from anchorfl.registry import ALIGN_TARGETS, BASE_TERMS, METHODS
+from anchorfl.registry import BASE_TERMS, METHODS
 from anchorfl.site.optimizer import clip, descend, groups, trained
 from anchorfl.tensors import Tensors, prefixed, section
 from anchorfl.wire import Task
@@ -35,9 +35,10 @@ class Trainer:
         self.stepper = stepper or EagerStepper()
         self.target = None if task.target is None else task.target.to(device)
         self.augmentation = augmentation_for(task.facts.shape, bool(task.config.data.flip))
-        method = METHODS.get(task.config.method)
-        self.terms = {name: BASE_TERMS.get(name) for name in method.base_terms}
-        self.align = None if method.target is None else ALIGN_TARGETS.get(method.target)
+        if not train.augment:
+            self.augmentation = UNCHANGED
+        base_terms = METHODS.get(task.config.method).base_terms
+        self.terms = {name: BASE_TERMS.get(name) for name in base_terms}
 
     @cached_property
     def frozen_parts(self) -> list[nn.Module]:
@@ -97,8 +98,8 @@ class Trainer:
         terms = {name: term.loss(views) for name, term in self.terms.items()}
         base = torch.stack(list(terms.values())).sum()
         align = base.new_zeros(())
-        if self.align is not None and self.target is not None:
-            align = self.align.loss(views, self.target)
+        if self.config.target is not None and self.target is not None:
+            align = self.config.target.loss(views, self.target)
         return Losses(base, align, terms.get("classification", base))
 
     def step(self, state: Tensors, batch: Batch, lr: Tensor, anneal: Tensor) -> Tensors:

@@ -5,7 +5,7 @@ settings:                        # for every run, as `anchorfl run` takes them
   train.rounds: 10
 list:                            # each of these ...
   - {method: v4}
-  - {method: v12-gamma, align.gamma: 0.02}
+  - {method: v12-gamma, align.gamma: 0.02, name: small-gamma}   # the name of its folder, if wanted
 grid:                            # ... with each combination of these
   partition.alpha: [0.05, 0.5]
   seed: [1, 2, 3]
@@ -65,7 +65,9 @@ class Plan:
         for alternative in self.alternatives:
             for values in itertools.product(*self.grid.values()):
                 own = {**alternative, **dict(zip(self.grid, values, strict=True))}
-                trial = Trial(short_name(own, varied), {**self.settings, **own})
+                named = {"method": own.pop("name")} if "name" in own else own
+                shown = {**named, **dict(zip(self.grid, values, strict=True))}
+                trial = Trial(short_name(shown, varied), {**self.settings, **own})
                 if trial.name in found:
                     raise UserError(f"two runs of the sweep are the same: {trial.name}")
                 trial.config(self.folder)
@@ -109,7 +111,7 @@ def read_plan(path: Path, at_once: int | None = None) -> Plan:
     if search is not None and ("grid" in content or "list" in content):
         raise UserError(f"sweep {path}: has a search and a grid or a list; make them two files")
     if "out" in settings:
-        raise UserError(f"sweep {path}: settings.out={settings['out']}: say out beside settings")
+        raise UserError(f"sweep {path}: settings.out={settings['out']}: write out at the top level")
     if content.get("baseline") is not None:
         METHODS.get(str(content["baseline"]))
     return Plan(

@@ -55,7 +55,7 @@ def run_search(plan: Plan, on_end: Callable[[Ended], None]) -> list[Ended]:
     wanted = plan.search
     vary = wanted.get("vary")
     if set(wanted) - {"trials", "vary"} or not isinstance(vary, dict) or not vary:
-        raise UserError("search: say what to vary (a mapping), and optionally how many trials")
+        raise UserError("search: takes vary, a mapping of keys to values, and optionally trials")
     for key in FIXED & vary.keys():
         raise UserError(f"search.vary.{key}: cannot vary, because trials are compared by it")
     common = Trial("", plan.settings).config(plan.folder)

@@ -10,7 +10,7 @@ from anchorfl.config import Config
 from anchorfl.data import ImageFacts
 from anchorfl.errors import UserError
 from anchorfl.models import Network, build_network
-from anchorfl.registry import ALIGN_TARGETS, METHODS
+from anchorfl.objective import AlignTarget
 from anchorfl.settings import flatten, resolve
 from anchorfl.tensors import Tensors, prefixed, section
 from anchorfl.wire.codec import pack, unpack
@@ -45,7 +45,7 @@ class Task:
         """A target that the server must make first (a bank) is still missing."""
         model = config.model
         network = build_network(str(model.name), facts, config.seed, model.weights, model.freeze)
-        target = shared_target(config.method, config.seed, network.prototypes)
+        target = shared_target(config.target, config.seed, network.prototypes)
         return Task(config, facts, network.state_dict(), target)
 
     def network(self) -> Network:
@@ -77,10 +77,7 @@ class Task:
         return Task(resolve(method, settings), facts, section(tensors, "weights"), target)
 
 
-def shared_target(method: str, seed: int, prototypes: Tensor) -> Tensor | None:
-    """What the method's clients align to, where the seed fixes it for prototypes of this shape."""
-    name = METHODS.get(method).target
-    if name is None:
-        return None
+def shared_target(target: AlignTarget | None, seed: int, prototypes: Tensor) -> Tensor | None:
+    """What clients align to, where the seed fixes it for prototypes of this shape."""
     classes, dimension = prototypes.shape
-    return ALIGN_TARGETS.get(name).derived(classes, dimension, seed)
+    return None if target is None else target.derived(classes, dimension, seed)

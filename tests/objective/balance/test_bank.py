@@ -15,6 +15,10 @@ def test_v6_aligns_alone_in_the_first_local_epoch_of_every_round() -> None:
     for factor, wanted in ((1.0, 0.5), (0.0, 2.0)):
         loss, _ = balance.loss(losses(2.0, 0.5), {}, torch.tensor(factor))
         assert float(loss) == wanted
+    coded = Stages(later=1.0)
+    for factor, wanted in ((1.0, 0.5), (0.0, 2.5)):
+        loss, _ = coded.loss(losses(2.0, 0.5), {}, torch.tensor(factor))
+        assert float(loss) == wanted
 
 
 def test_v6_without_a_local_epoch_or_a_public_share_is_refused() -> None:

@@ -74,7 +74,7 @@ def test_all_learned_methods_are_covered_here() -> None:
 
 @pytest.mark.parametrize("method", ["v11-linear", "v12", "v12-raw"])
 def test_without_the_align_term_lambda_grows_without_bound_and_does_not_vanish(method: str) -> None:
-    """Seed 003 derives sa2 -> infinity for s -> 0; the sign is wrong: +v/2 pulls v to -infinity."""
+    """Diary 003 derives sa2 -> infinity for s -> 0; the sign is wrong: +v/2 pulls v to -infinity."""
     short, long = (
         float(settled(balance_of(method), B, A, 0.0, steps)["log_sigma_sq_align"])
         for steps in (100, 400)

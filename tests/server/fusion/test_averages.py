@@ -1,16 +1,21 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
+from anchorfl.data import ImageStore
 from anchorfl.describe import second_moments, with_constant
+from anchorfl.predictor import build_predictor
 from anchorfl.randomness import generator
 from anchorfl.registry import FUSIONS
 from anchorfl.server import ServerView
+from anchorfl.settings import resolve
+from anchorfl.site import Client
 from anchorfl.tensors import Tensors, prefixed
 from anchorfl.wire import Upload
-from tests.conftest import server_view
+from tests.conftest import FACTS, make_trainer, server_view
 
 SIZES, CLASSES, DIMENSION, SAMPLES = (30, 10, 1), 4, 5, 6
 IMAGES = torch.rand(SAMPLES, 1, 8, 8, generator=torch.Generator().manual_seed(3))
@@ -83,8 +88,9 @@ def score_mean_prototypes(fused: list[float]) -> list[float]:
     return [dot(fused, row) / length for row in mean]
 
 
-def test_feature_mean_equals_a_plain_loop() -> None:
-    features, result = make_features().tolist(), scores("feature-mean")
+@pytest.mark.parametrize("name", ["feature-mean", "normalised-feature-mean"])
+def test_feature_means_equal_a_plain_loop(name: str) -> None:
+    features, result = make_features().tolist(), scores(name)
     for n in range(SAMPLES):
         fused = [sum(SIZES[k] / 41 * features[k][n][d] for k in range(3)) for d in range(DIMENSION)]
         assert result[n] == pytest.approx(score_mean_prototypes(fused), abs=1e-5)
@@ -136,3 +142,27 @@ def test_scores_of_a_sample_do_not_depend_on_its_neighbours(name: str) -> None:
         assert (together - alone).abs().max() > 1e-2
     else:
         torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-5)
+
+
+def test_feature_mean_takes_raw_features_and_weighs_a_client_by_their_norm(store: ImageStore) -> None:
+    """The diary's rule, on real clients: sum of raw features, normalised then, on mean prototypes."""
+    trainer = make_trainer("v4", fusion="feature-mean")
+    clients = [
+        Client(k, trainer, store, np.arange(start, end), 4)
+        for k, (start, end) in enumerate(((0, 10), (10, 24)))
+    ]
+    for client in clients:
+        client.train_round(0, lambda samples: None)
+    uploads = [client.upload() for client in clients]
+    images = store.images[:6].float() / 255
+    network, total, prototypes = trainer.network.eval(), 0, 0
+    for upload, size in zip(uploads, (10, 14), strict=True):
+        network.load_state_dict(upload.weights)
+        with torch.no_grad():
+            total = total + size / 24 * network.encoder((images - 0.5) / 0.25)
+        prototypes = prototypes + upload.prototypes / 2
+    wanted = F.normalize(total, dim=1) @ prototypes.T
+    for name, close in (("feature-mean", True), ("normalised-feature-mean", False)):
+        config = resolve("v4", {"fusion": name})
+        got = build_predictor(config, FACTS, uploads, "abcd")(images)
+        assert torch.allclose(got, wanted, atol=1e-4) is close

@@ -8,10 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from anchorfl.objective.balance.base import (
-    Balance,
-    schedule_option,
-)
+from anchorfl.objective.balance.base import Balance, progress_option, schedule_option
 from anchorfl.objective.balance.uncertainty import Decoupled, Uncertainty
 from anchorfl.objective.maths import N, exp, ratio
 from anchorfl.options import option
@@ -36,10 +33,11 @@ class Annealed(Uncertainty):
     weights see    B + s lambda A, lambda detached
     stationary     sl2 = B, sa2 = s A, lambda* = B/(s A)
     consequence    s lambda* = B/A: annealing cancels itself, and as s -> 0 or A -> 0 lambda explodes
-    source         V12 as seed 002 applies it
+    source         V12 as diary 002 applies it
     """
 
     schedule: str = schedule_option("linear")
+    progress: str = progress_option()
 
     def objective(self, base: N, align: N, u: N, v: N, s: N) -> N:
         return (exp(-u) * base + s * exp(-v) * align + u + v) / 2
@@ -60,7 +58,7 @@ class Rescaled(Annealed):
     weights see    B + s lambda A
     stationary     sl2 = B, sa2 = s A, lambda* = B/(s A)
     consequence    s lambda* = B/A: annealing cancels itself
-    source         V11, seed 000
+    source         V11, diary 000
     """
 
     def pace(self, u: N) -> N:
@@ -76,7 +74,7 @@ class AnnealedRaw(Annealed):
     weights see    B + lambda A, lambda detached
     stationary     sl2 = B, sa2 = s A, lambda* = B/(s A)
     consequence    the weight on A grows as s falls
-    source         V12 as seed 003 writes it (its derivation has the sign of v's pull wrong)
+    source         V12 as diary 003 writes it (its derivation has the sign of v's pull wrong)
     """
 
     effective = Uncertainty.effective
@@ -91,7 +89,7 @@ class AnnealedGamma(Annealed):
     weights see    B + s lambda A, lambda detached
     stationary     sl2 = B, sa2 = s A + 2 gamma, lambda* = B/(s A + 2 gamma)
     consequence    lambda <= B/(2 gamma), and the effective lambda goes to 0 with s
-    source         V12-gamma, proposed in seed 002
+    source         V12-gamma, proposed in diary 002
     """
 
     gamma: float = option(0.05, GAMMA, at_least=0)
@@ -113,10 +111,11 @@ class WeightAnnealed(Decoupled):
     weights see    B + s lambda A, lambda detached
     stationary     sl2 = B, sa2 = A, lambda* = B/A, effective s B/A
     consequence    the effective lambda falls with s; still unbounded as A -> 0
-    source         the two wishes at the end of seed 000
+    source         proposed at the end of diary 000
     """
 
     schedule: str = schedule_option("linear")
+    progress: str = progress_option()
     effective = Annealed.effective
 
 
@@ -133,6 +132,7 @@ class LogAnnealed(Uncertainty):
     """
 
     schedule: str = schedule_option("linear")
+    progress: str = progress_option()
 
     def objective(self, base: N, align: N, u: N, v: N, s: N) -> N:
         return (exp(-u) * base + exp(-v) * align + u + s * v) / 2

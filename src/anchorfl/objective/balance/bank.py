@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 @BALANCES.register("stages")
 @dataclass(frozen=True)
 class Stages(Balance):
-    """Two stages in every round: first the contrast alone, then the base loss alone.
+    """Two stages in every round: first the contrast alone, then the base loss.
 
-    s              1 in a round's first `align.epochs` local epochs, else 0
-    weights see    s A + (1 - s) B
-    source         V6, seed 004
+    stage one      a round's first `align.epochs` local epochs: the weights see A
+    stage two      the others: the weights see B + later A
+    source         V6, diary 004
     """
 
+    later: float = option(0.0, "weight of the contrast in the later epochs of a round", at_least=0)
     epochs: int = option(1, "local epochs of contrast alone at the start of a round", at_least=1)
 
     def check(self, local_epochs: int) -> None:
@@ -41,10 +42,12 @@ class Stages(Balance):
         return 1.0 if moment.local_epoch < self.epochs else 0.0
 
     def loss(self, losses: Losses, state: Tensors, anneal: Tensor) -> tuple[Tensor, Tensors]:
-        return anneal * losses.align + (1 - anneal) * losses.base, {}
+        local = losses.base + self.later * losses.align
+        return anneal * losses.align + (1 - anneal) * local, {}
 
     def readings(self, losses: Losses, state: Tensors, anneal: Tensor) -> Tensors:
-        return {"lambda_effective": anneal, "base_weight": 1 - anneal}
+        weight = anneal + (1 - anneal) * self.later
+        return {"lambda_effective": weight, "base_weight": 1 - anneal}
 
 
 @BALANCES.register("curriculum")
@@ -52,9 +55,9 @@ class Stages(Balance):
 class Curriculum(Balance):
     """The contrast's weight rises over the local epochs and restarts with every round.
 
-    s              lambda_min + (lambda_max - lambda_min) * epochs completed in the round / local epochs
-    weights see    B + s A
-    source         V6 curriculum, proposed in seed 004: the one weight here that follows local progress
+    lambda         lambda_min + (lambda_max - lambda_min) * epochs completed in the round / local epochs
+    weights see    B + lambda A
+    source         V6 curriculum, proposed in diary 004: the one weight here that follows local progress
     """
 
     lambda_min: float = option(0.1, "weight of the contrast in a round's first epoch", at_least=0)
@@ -79,7 +82,7 @@ class Adaptive(Balance):
     lambda         lambda_min + (lambda_max - lambda_min) * clamp(1 - CE/CE_0, 0, 1), detached,
                    CE_0 the client's mean over its first epoch, in which lambda is lambda_min
     weights see    B + lambda A
-    source         V6 adaptive, proposed in seed 004 without a formula
+    source         V6 adaptive, proposed in diary 004 without a formula
     """
 
     lambda_min: float = option(0.1, "weight of the contrast at first", at_least=0)

@@ -96,6 +96,7 @@ class Balance(ABC):
     learned: ClassVar[bool] = False
     divides_base: ClassVar[bool] = False
     schedule = "constant"
+    progress = "epoch"
     guard = "off"
 
     def check(self, local_epochs: int) -> None:
@@ -117,7 +118,8 @@ class Balance(ABC):
 
     def anneal(self, moment: Moment) -> float:
         """s in an epoch."""
-        return SCHEDULES.get(self.schedule)(moment.progress)
+        by_round = self.progress == "round"
+        return SCHEDULES.get(self.schedule)(moment.round_progress if by_round else moment.progress)
 
     @abstractmethod
     def loss(self, losses: Losses, state: Tensors, anneal: Tensor) -> tuple[Tensor, Tensors]:
@@ -152,11 +154,22 @@ class Balance(ABC):
         known: tuple[float, float] | None,
     ) -> list[Point]:
         """Lambda at the end of every round; `known` are u and v after round 0, where recorded."""
-        raise UserError("this method has no lambda to forecast")
+        raise UserError("this method has no lambda that can be forecast")
+
+
+def progress_option() -> str:
+    chosen: str = option(
+        "epoch",
+        "what s(p) follows: epochs completed, or rounds completed: epoch, round",
+        choices=("epoch", "round"),
+    )
+    return chosen
 
 
 def schedule_option(default: str) -> str:
     chosen: str = option(
-        default, "s(p), the annealing over global progress: constant, linear, cosine", choices=SCHEDULES
+        default,
+        "anneal factor s(p) over the run's progress p: constant, linear, cosine",
+        choices=SCHEDULES,
     )
     return chosen

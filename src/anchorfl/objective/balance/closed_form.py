@@ -13,6 +13,7 @@ from anchorfl.objective.balance.base import (
     Point,
     RoundMeans,
     Setting,
+    progress_option,
     schedule_option,
 )
 from anchorfl.objective.maths import N, ratio
@@ -37,6 +38,7 @@ class ClosedForm(Balance):
     """
 
     schedule: str = schedule_option("linear")
+    progress: str = progress_option()
     gamma: float = option(0.05, "a floor of 2 gamma under A", at_least=0)
     memory: float = option(0.9, "share of the running means that a step keeps", at_least=0, below=1)
 

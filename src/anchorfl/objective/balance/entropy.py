@@ -18,11 +18,11 @@ class Entropy(Given):
 
     lambda         lambda_min + (lambda_max - lambda_min) H / log2 C
     weights see    B + s lambda A
-    source         V9, seeds 001 and 000 (the formula is inferred from seed 001's table)
+    source         V9, diary 001 and 000 (the formula is inferred from diary 001's table)
     """
 
     lambda_min: float = option(0.1, "lambda of a client with a single class", at_least=0)
-    lambda_max: float = option(10.0, "lambda of a client with all classes alike", at_least=0)
+    lambda_max: float = option(10.0, "lambda of a client with uniform labels", at_least=0)
 
     @property
     def starts_from_labels(self) -> bool:

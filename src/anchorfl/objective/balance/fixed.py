@@ -14,6 +14,7 @@ from anchorfl.objective.balance.base import (
     Point,
     RoundMeans,
     Setting,
+    progress_option,
     schedule_option,
 )
 from anchorfl.options import option
@@ -31,7 +32,7 @@ class NoAlignment(Balance):
     """No lambda.
 
     weights see    B
-    source         V4, seed 004
+    source         V4, diary 004
     """
 
     def loss(self, losses: Losses, state: Tensors, anneal: Tensor) -> tuple[Tensor, Tensors]:
@@ -43,6 +44,7 @@ class Given(Balance):
     """A lambda that a client starts with and nothing moves."""
 
     schedule: str = schedule_option("constant")
+    progress: str = progress_option()
 
     @abstractmethod
     def given(self, class_counts: Sequence[int]) -> float:
@@ -77,7 +79,7 @@ class Fixed(Given):
     """One lambda for all clients.
 
     weights see    B + s lambda A
-    source         V7, seeds 001 and 000
+    source         V7, diary 001 and 000
     """
 
     lambda_: float = option(5.0, "weight of the align loss", at_least=0)

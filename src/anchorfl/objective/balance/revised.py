@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from anchorfl.objective.balance.annealed import Annealed
-from anchorfl.objective.balance.base import schedule_option
+from anchorfl.objective.balance.base import progress_option, schedule_option
 from anchorfl.objective.balance.uncertainty import Uncertainty
 from anchorfl.objective.maths import N, exp, log1p, ratio, sqrt
 from anchorfl.registry import BALANCES
@@ -24,6 +24,7 @@ class Revised(Uncertainty):
     """
 
     schedule: str = schedule_option("linear")
+    progress: str = progress_option()
 
     def objective(self, base: N, align: N, u: N, v: N, s: N) -> N:
         return revised(base, u) + revised(align, v)

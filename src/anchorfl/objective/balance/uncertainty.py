@@ -59,7 +59,7 @@ class Uncertainty(Balance):
     sigma_lr: float = option(0.05, "learning rate of u and v, under train.schedule", at_least=0)
     sigma_momentum: float = option(0.9, "momentum of u and v", at_least=0, below=1)
     lambda_min: float = option(0.1, "start=entropy: lambda of a client with one class", above=0)
-    lambda_max: float = option(10.0, "start=entropy: lambda of a client with all alike", above=0)
+    lambda_max: float = option(10.0, "start=entropy: lambda of a client with uniform labels", above=0)
     guard: str = option(
         "warn",
         "when lambda runs away: off, warn, stop the run, cap at 10 times B/A of round 0",
@@ -155,7 +155,7 @@ class Decoupled(Uncertainty):
     weights see    B + lambda A, lambda detached
     stationary     sl2 = B, sa2 = A, lambda* = B/A
     consequence    grows without bound as A -> 0
-    source         seed 003's split of the losses, without annealing
+    source         diary 003's split of the losses, without annealing
     """
 
     def objective(self, base: N, align: N, u: N, v: N, s: N) -> N:
@@ -173,7 +173,7 @@ class Coupled(Decoupled):
     both see       e^-u B/2 + e^-v A/2 + (u + v)/2
     stationary     sl2 = B, sa2 = A, lambda* = B/A
     consequence    B's gradient is divided by 2 sl2, A's by 2 sa2: the effective lambda is 1/(2 sa2)
-    source         V10, seed 001; Kendall, Gal and Cipolla, 2018
+    source         V10, diary 001; Kendall, Gal and Cipolla, 2018
     """
 
     divides_base = True

@@ -39,13 +39,30 @@ def mean_prototypes(uploads: Sequence[Upload]) -> Tensor:
     return torch.stack([upload.prototypes for upload in uploads]).mean(dim=0)
 
 
+class RawPrototypeHead(PrototypeHead):
+    """As its parent, on features as the encoders give them: a client weighs by their norm too."""
+
+    raw = True
+
+
 @FUSIONS.register("feature-mean")
 @dataclass(frozen=True)
 class FeatureMean(Fusion):
-    """Size-weighted mean of features, normalised, scored on the plain mean of the prototypes.
+    """Size-weighted sum of raw features, normalised then, scored on the plain mean of the prototypes.
 
-    Source: the seeds' rule.
+    Source: the rule behind all tables of the diary.
     """
+
+    reads = PROTOTYPES
+
+    def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
+        return RawPrototypeHead(size_weights(uploads), mean_prototypes(uploads))
+
+
+@FUSIONS.register("normalised-feature-mean")
+@dataclass(frozen=True)
+class NormalisedFeatureMean(Fusion):
+    """As feature-mean, each client's features normalised before they are added."""
 
     reads = PROTOTYPES
 

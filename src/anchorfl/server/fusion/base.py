@@ -21,10 +21,13 @@ FEATURES_AND_SKETCH = frozenset({"features", "sketch"})
 
 
 class Head(nn.Module, ABC):
-    """Features of the fusion's encoders, K x N x d and normalised, and the images -> scores, N x C.
+    """Features of the fusion's encoders, K x N x d, and the images -> scores, N x C.
 
-    A sample's scores depend on that sample alone (unless the fusion is transductive).
+    Each encoder's features are L2-normalised, unless the head is one that takes them `raw`. A sample's
+    scores depend on that sample alone (unless the fusion is transductive).
     """
+
+    raw: ClassVar[bool] = False
 
     @abstractmethod
     def forward(self, features: Tensor, images: Tensor) -> Tensor: ...

@@ -54,7 +54,7 @@ class JointRidge(Fusion):
 
     needs = ("joint_moments",)
     score_temperature = 0.15
-    ridge: float = option(0.001, "r as a share of the mean of X'X's diagonal", above=0)
+    ridge: float = option(0.001, "ridge penalty, relative to the mean diagonal of X'X", above=0)
 
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
         matrix = ridge((upload.statistic(self.needs[0]) for upload in uploads), self.ridge)
@@ -68,7 +68,7 @@ class JointRidge(Fusion):
 @FUSIONS.register("joint-sketch-ridge")
 @dataclass(frozen=True)
 class JointSketchRidge(JointRidge):
-    """As joint-ridge, the fixed sketch of `sketch-ridge` among the features: the most accurate here."""
+    """As joint-ridge, the fixed sketch of `sketch-ridge` among the features."""
 
     needs = ("joint_sketch_moments",)
     reads = FEATURES_AND_SKETCH

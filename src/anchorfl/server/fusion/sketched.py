@@ -39,7 +39,7 @@ def sketch_head(uploads: Sequence[Upload], view: ServerView, share: float) -> Sk
 @FUSIONS.register("sketch-ridge")
 @dataclass(frozen=True)
 class SketchRidge(Fusion):
-    """Ridge regression of the labels on a fixed sketch of the image; no encoder is asked.
+    """Ridge regression of the labels on a fixed, untrained sketch of the image; it uses no encoder.
 
     Every client sends X'X and X'Y of its sketches; their sums are those of all data in one place, so
     label skew does not touch it. It is what one gets without training anything.
@@ -48,7 +48,7 @@ class SketchRidge(Fusion):
     needs = ("sketch_moments",)
     score_temperature = 0.19
     reads = SKETCH
-    ridge: float = option(0.001, "r as a share of the mean of X'X's diagonal", above=0)
+    ridge: float = option(0.001, "ridge penalty, relative to the mean diagonal of X'X", above=0)
 
     def encoders(self, uploads: Sequence[Upload]) -> list[Tensors]:
         return []
@@ -73,7 +73,7 @@ class GuidedHead(Head):
 @FUSIONS.register("sketch-guided")
 @dataclass(frozen=True)
 class SketchGuided(Fusion):
-    """class-mean for what a client knows, sketch-ridge for whose image it is: one exchange.
+    """class-mean's scores plus g times sketch-ridge's; one exchange.
 
     sum_k w_kc cos(f_k, m_kc) + g s_c, with s_c the scores of `sketch-ridge`, in which a true class has
     1 on average. A client's encoder cannot tell what it never saw; the sketch saw all classes.
@@ -84,7 +84,7 @@ class SketchGuided(Fusion):
     reads = FEATURES_AND_SKETCH
     q: float = option(1.0, "exponent of a client's class count", at_least=0)
     guidance: float = option(0.1, "g, weight of the sketch's scores", at_least=0)
-    ridge: float = option(0.001, "r as a share of the mean of X'X's diagonal", above=0)
+    ridge: float = option(0.001, "ridge penalty, relative to the mean diagonal of X'X", above=0)
 
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
         guide = sketch_head(uploads, view, self.ridge)

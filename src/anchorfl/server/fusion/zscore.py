@@ -77,7 +77,7 @@ def directions(uploads: Sequence[Upload], view: ServerView) -> Tensor:
 @FUSIONS.register("zscore")
 @dataclass(frozen=True)
 class ZScore(Fusion):
-    """Features standardised by moments of the client's own data, added by sqrt(n_k), nearest anchor.
+    """Features standardised by moments of the client's own data, weighted by sqrt(n_k), nearest anchor.
 
     Source: FedSRA, with statistics that every client sends along (over classes of `upload.min_count`
     samples or more; a client that has none is left out).
