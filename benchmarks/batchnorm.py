@@ -40,9 +40,9 @@ def main(preset: str, *words: str) -> None:
             for client in clients:
                 client.config = replace(config, upload=UploadOptions(batchnorm=kind))
             uploads = [client.upload() for client in clients]
-            view = server_view(config, federation.dataset.facts, trainer.runner)
-            fused = fuse(config.fusion, uploads, trainer.runner, view)
-            accuracy = evaluate(fused, uploads, trainer.runner, test).accuracy()
+            view = server_view(config, federation.dataset.facts, trainer.runners)
+            fused = fuse(config.fusion, uploads, trainer.runners, view)
+            accuracy = evaluate(fused, uploads, trainer.runners, test).accuracy()
             row = {"seed": config.seed, "round": number, "batchnorm": kind, **accuracy}
             print(json.dumps(row), flush=True)
 

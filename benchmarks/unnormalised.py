@@ -17,9 +17,8 @@ import torch
 from anchorfl.compute import choose_device
 from anchorfl.data import ImageStore
 from anchorfl.engine import data_of, uploads_of
-from anchorfl.models import Runner, build_network
 from anchorfl.runs import read_run
-from anchorfl.server import evaluate, fuse, server_view
+from anchorfl.server import evaluate, fuse, runners_for, server_view
 from anchorfl.settings import parse_words
 
 
@@ -28,17 +27,16 @@ def main(folder: str, *words: str) -> None:
     root = parse_words(list(words)).get("data.root")
     dataset = data_of(run, None if root is None else str(root))
     config = run.config
-    network = build_network(str(config.model.name), dataset.facts, config.seed)
-    runner = Runner(network, device, config.train.precision, config.train.graphs)
+    runners = runners_for(config, dataset.facts, device)
     uploads = []
     for upload in uploads_of(run, device):
         trained = dict(upload.trained)
         trained["mean"] = torch.zeros_like(trained["mean"])
         trained["std"] = torch.ones_like(trained["std"])
         uploads.append(replace(upload, trained=trained))
-    view = server_view(config, dataset.facts, runner)
-    fused = fuse(config.fusion, uploads, runner, view)
-    evaluation = evaluate(fused, uploads, runner, ImageStore(dataset.test, device))
+    view = server_view(config, dataset.facts, runners)
+    fused = fuse(config.fusion, uploads, runners, view)
+    evaluation = evaluate(fused, uploads, runners, ImageStore(dataset.test, device))
     print(json.dumps({"run": run.folder.name, "unnormalised": evaluation.accuracy()}))
 
 

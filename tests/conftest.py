@@ -26,7 +26,8 @@ from anchorfl.wire import Task
 torch.set_num_threads(1)
 FACTS = ImageFacts((1, 8, 8), 4, (0.5,), (0.25,))
 CPU = torch.device("cpu")
-RECORDS = Path(__file__).parents[1] / "benchmarks" / "records"
+ROOT = Path(__file__).parents[1]
+RECORDS = ROOT / "benchmarks" / "records"
 
 
 def command(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -50,7 +51,9 @@ def server_view(
     seed: int = 0,
 ) -> ServerView:
     """What a fusion may look at, where its test has no network."""
-    return ServerView(seed, shape, CPU, encode, lambda: Sketch(shape, filters, seed, False), anchors)
+    return ServerView(
+        seed, shape, CPU, encode, lambda: Sketch(shape, filters, seed, False), lambda: anchors
+    )
 
 
 def make_trainer(method: str = "v7", **settings: object) -> Trainer:

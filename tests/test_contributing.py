@@ -59,9 +59,10 @@ def test_there_is_an_example_of_everything(package: Path) -> None:
         "my_data.py",
         "my_encoder.py",
         "my_fusion.py",
+        "my_rounds.py",
         "my_term.py",
     }
-    assert len(COMMANDS) == 2
+    assert len(COMMANDS) == 3
 
 
 @pytest.mark.parametrize("number", range(len(COMMANDS)))
@@ -69,10 +70,11 @@ def test_the_commands_shown_run(package: Path, number: int) -> None:
     out = f"run{number}"
     done = command(package, *COMMANDS[number].split(), "train.rounds=3", f"out={out}")
     assert done.returncode == 0, done.stderr
-    assert "nearest-sum (primary)" in done.stdout
+    primary = "parameter-mean" if "fedmedian" in COMMANDS[number] else "nearest-sum"
+    assert f"{primary} (primary)" in done.stdout
     summary = read_run(package / out).summary
     assert summary.class_names == ["lying", "upright"]
-    assert (summary.accuracy("nearest-sum") or 0) > 0.9
+    assert (summary.accuracy(primary) or 0) > 0.9
 
 
 def test_what_is_added_appears_by_itself(package: Path) -> None:

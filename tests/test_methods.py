@@ -17,6 +17,8 @@ from tests.conftest import command, make_trainer
 
 NAMES = [
     "v4",
+    "fedavg",
+    "fedproto",
     "cross-entropy",
     "v6",
     "v6-code",
@@ -45,7 +47,7 @@ COSINE = [1.0, 0.975, 0.904, 0.793, 0.654, 0.5, 0.345, 0.206, 0.095, 0.024]
 
 
 def test_the_table_holds_the_diarys_methods_and_their_cures() -> None:
-    assert sorted(NAMES) == sorted(name for name in METHODS.names() if ":" not in name)
+    assert sorted([*NAMES, "none"]) == sorted(name for name in METHODS.names() if ":" not in name)
 
 
 @pytest.mark.parametrize("method", [*NAMES, "torchjd:DWA", "v6:coupled", "v6:torchjd:UW"])
@@ -54,7 +56,7 @@ def test_every_method_runs_and_reports_finite_lambdas(method: str, tmp_path: Pat
     result = Experiment(method=method, train=settings, seed=1, out=tmp_path / "run").run()
     clients = [record for record in result.metrics if record["event"] == "client"]
     assert len(clients) == 10
-    aligned = method not in ("v4", "cross-entropy")
+    aligned = method not in ("v4", "cross-entropy", "fedavg")
     for record in clients:
         assert (record["lambda_effective"] is not None) is aligned
         assert (record["align_loss"] is not None) is aligned
@@ -63,7 +65,8 @@ def test_every_method_runs_and_reports_finite_lambdas(method: str, tmp_path: Pat
         ]
         assert sum(shares) == pytest.approx(1, abs=1e-3)
         assert record["prototype_norm_seen"] > 0
-    assert set(result.accuracy) == {"sketch-guided", "class-mean", "feature-mean"}
+    usual = "sketch-guided,class-mean,feature-mean"
+    assert ",".join(result.accuracy) == METHODS.get(method).defaults.get("fusion", usual)
 
 
 @pytest.mark.parametrize(("method", "wanted"), [("v11-linear", LINEAR), ("v11-cosine", COSINE)])

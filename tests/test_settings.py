@@ -80,7 +80,10 @@ def test_nested_settings_are_flattened() -> None:
         ({"train.round": "3"}, r"train\.round=3: unknown key; did you mean train\.rounds\?"),
         ({"trian.rounds": "3"}, r"trian\.rounds=3: unknown key; did you mean train\.rounds\?"),
         ({"sed": "3"}, r"sed=3: unknown key; did you mean seed\?"),
-        ({"align.lambda": "3"}, r"align\.lambda=3: method v4 has no such key; v7, v7-linear have"),
+        (
+            {"align.lambda": "3"},
+            r"align\.lambda=3: method v4 has no such key; fedproto, v7, v7-linear have",
+        ),
         ({"data": "digits"}, r"data=digits: data is a section; write data\.KEY=VALUE"),
         ({"partition.alpha": "-1"}, r"partition\.alpha=-1: must be a finite number above 0"),
         ({"partition.alpha": "nan"}, r"partition\.alpha=nan: must be a finite number above 0"),

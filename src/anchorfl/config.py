@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anchorfl.options import as_mapping, option
-from anchorfl.registry import PARTITIONS, SCHEDULES, STATISTICS, TRACKERS
+from anchorfl.registry import METHODS, PARTITIONS, SCHEDULES, STATISTICS, TRACKERS
 
 if TYPE_CHECKING:
     from anchorfl.objective import AlignTarget, Balance
@@ -46,10 +46,20 @@ class PartitionOptions:
 @dataclass(frozen=True)
 class ModelOptions:
     name: str | None = option(
-        None, "resnet18, small-cnn, or FILE.py:NAME; unset: small-cnn up to 28 pixels, else resnet18"
+        None,
+        "resnet18, small-cnn or FILE.py:NAME, or several with commas, dealt out to clients in turn; "
+        "unset: small-cnn up to 28 pixels, else resnet18",
     )
     weights: str | None = option(None, "a safetensors file of encoder weights to start from")
     freeze: bool = option(False, "leave the encoder as it starts: only prototypes are trained and sent")
+
+    @property
+    def names(self) -> list[str]:
+        """The encoders of the federation, dealt out to the clients in turn."""
+        return [name.strip() for name in str(self.name).split(",")]
+
+    def name_of(self, client: int) -> str:
+        return self.names[client % len(self.names)]
 
 
 @dataclass(frozen=True)
@@ -106,6 +116,9 @@ class UploadOptions:
     min_count: int = option(
         10, "classes with fewer samples contribute their count alone to an upload", at_least=1
     )
+    telemetry: bool = option(
+        True, "send losses, lambda and norms of every round along; a guard and a diagnosis need them"
+    )
     sketch_filters: int | None = option(
         None,
         "filters of the fixed sketch; unset: 128, 32 for images under 16 pixels",
@@ -132,6 +145,7 @@ class GeneralOptions:
 CONFIG_FORMAT = 3
 """Of config.yaml: raised when a setting changes its meaning."""
 DEFAULT_FUSION = "sketch-guided,class-mean,feature-mean"
+DEFAULT_FUSION_OF_A_MIX = "sketch-guided,class-mean"
 SECTIONS: dict[str, type] = {
     "data": DataOptions,
     "partition": PartitionOptions,
@@ -173,8 +187,9 @@ class Config:
 
     @property
     def needs(self) -> set[str]:
-        """The statistics that the fusions need in an upload beside weights and class counts."""
-        return {need for fusion in self.fusion.values() for need in fusion.needs}
+        """The statistics that fusions and the method need in an upload beside weights and counts."""
+        needed = {need for fusion in self.fusion.values() for need in fusion.needs}
+        return needed | set(METHODS.get(self.method).needs)
 
     @property
     def exchanges(self) -> int:

@@ -21,7 +21,9 @@ class Method:
 
     `target` names an align target: `etf` (prototypes to fixed anchors), `bank` (features against a
     public bank) or nothing. Schedule, start, stages and learning rates are options of the balance.
-    `diary` are the settings behind the diary's tables, where they differ from our defaults.
+    A method without base terms trains nothing. `server` names the server's half of a method of many
+    rounds, `needs` the statistics it asks for; a one-shot method has none. `diary` are the settings
+    behind the diary's tables, where they differ from our defaults.
     """
 
     summary: str
@@ -30,6 +32,8 @@ class Method:
     defaults: Mapping[str, object] = field(default_factory=dict)
     base_terms: tuple[str, ...] = FAFI
     diary: Mapping[str, object] = field(default_factory=dict)
+    server: str | None = None
+    needs: tuple[str, ...] = ()
 
 
 DIARY: dict[str, object] = {
@@ -95,6 +99,28 @@ for name, method in {
         "classification alone, prototypes as a linear head",
         target=None,
         base_terms=("classification",),
+    ),
+    "none": Method(
+        "nothing is trained: one pass for statistics, uploads without weights",
+        target=None,
+        base_terms=(),
+        defaults={"train.rounds": 1, "fusion": "sketch-ridge"},
+    ),
+    "fedavg": Method(
+        "many rounds: cross entropy on a linear head, weights averaged after each",
+        target=None,
+        base_terms=("classification",),
+        defaults={"train.reset_optimizer": True, "fusion": "parameter-mean"},
+        server="fedavg",
+    ),
+    "fedproto": Method(
+        "many rounds: features pulled to the class means of all clients' round before",
+        "fixed",
+        "class-means",
+        defaults={"align.lambda": 1.0, "fusion": "class-mean,softmax-mean"},
+        base_terms=("classification",),
+        server="fedproto",
+        needs=("class_means",),
     ),
     "v6": Method(
         "two stages per round, as diary 004 words it: contrast with a public bank, then V4",

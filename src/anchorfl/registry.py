@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from anchorfl.methods import Method
     from anchorfl.models import EncoderFactory
     from anchorfl.objective import AlignTarget, Balance, BaseTerm, Schedule
-    from anchorfl.server import Fusion
+    from anchorfl.server import Fusion, ServerHalf
     from anchorfl.site import Statistic
 
 T = TypeVar("T")
@@ -108,5 +108,6 @@ PARTITIONS: Registry[PartitionKind] = Registry("partition kind", "anchorfl.data.
 ENCODERS: Registry[EncoderFactory] = Registry("model", "anchorfl.models.encoders")
 STATISTICS: Registry[Statistic] = Registry("statistic", "anchorfl.site.statistics")
 FUSIONS: Registry[type[Fusion]] = Registry("fusion", "anchorfl.server.fusion")
+SERVER_HALVES: Registry[type[ServerHalf]] = Registry("server half", "anchorfl.server.halves")
 TRACKERS: Registry[ListenerFactory] = Registry("tracker", "anchorfl.engine.trackers")
 LISTENERS: Registry[ListenerFactory] = Registry("listener", "anchorfl.report.listener")

@@ -11,6 +11,7 @@ import yaml
 
 from anchorfl.config import (
     DEFAULT_FUSION,
+    DEFAULT_FUSION_OF_A_MIX,
     SECTIONS,
     Config,
     DataOptions,
@@ -105,7 +106,9 @@ def resolve(method: str, settings: Mapping[str, object]) -> Config:
     grouped = by_section({**dataset.defaults, **entry.defaults, **settings}, method)
     for term in entry.base_terms:
         BASE_TERMS.get(term)
-    fusion = grouped[""].pop("fusion", DEFAULT_FUSION)
+    model = build(ModelOptions, grouped["model"], "model")
+    usual = DEFAULT_FUSION if len(model.names) == 1 else DEFAULT_FUSION_OF_A_MIX
+    fusion = grouped[""].pop("fusion", usual)
     general = build(GeneralOptions, grouped[""], "")
     data = build(DataOptions, grouped["data"], "data")
     if data.flip is None:
@@ -205,11 +208,12 @@ def fill_model(values: Mapping[str, object], pixels: int) -> ModelOptions:
     options = build(ModelOptions, values, "model")
     if options.name is None:
         return replace(options, name="small-cnn" if pixels <= SMALL_IMAGE else "resnet18")
-    place, _, attribute = options.name.rpartition(":")
-    if place.endswith(".py"):
-        absolute = f"{Path(place).expanduser().absolute()}:{attribute}"
-        return replace(options, name=absolute)
-    return options
+    return replace(options, name=",".join(in_full(name) for name in options.names))
+
+
+def in_full(name: str) -> str:
+    place, _, attribute = name.rpartition(":")
+    return f"{Path(place).expanduser().absolute()}:{attribute}" if place.endswith(".py") else name
 
 
 def fill_upload(values: Mapping[str, object], pixels: int) -> UploadOptions:

@@ -22,7 +22,7 @@ from anchorfl.tensors import Tensors
 from anchorfl.wire import Task
 from tests.conftest import CPU, tiny_split
 
-NAMES = [*METHODS.names(), "torchjd:DWA", "torchjd:FAMO"]
+NAMES = [*(name for name in METHODS.names() if name != "none"), "torchjd:DWA", "torchjd:FAMO"]
 FACTS = ImageFacts((3, 8, 8), 4, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 GREY = ImageFacts((1, 8, 8), 4, (0.5,), (0.25,))
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -72,7 +72,7 @@ def test_no_statistic_describes_a_class_with_few_samples(store: ImageStore) -> N
     trainer = make_trainer("v4", **{"fusion": needs, "upload.min_count": 3})
     client = make_client(trainer, store, [0, 4, 8, 1, 5])  # 3 of class 0, 2 of class 1
     only = make_client(trainer, store, [0, 4, 8], 1)
-    weights = [client.upload().weights]
+    weights = [client.upload().encoder]
     with torch.no_grad():
         torch.testing.assert_close(
             client.statistics(1, weights), only.statistics(1, weights), atol=1e-6, rtol=1e-5

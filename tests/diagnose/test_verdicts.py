@@ -13,6 +13,8 @@ from anchorfl.diagnose.verdicts import RULES
 from anchorfl.runs import Run, Summary, read_run
 from tests.conftest import RECORDS, command
 
+READING = "normalised-feature-mean"
+
 
 def record(name: str) -> Run:
     return read_run(RECORDS / name)
@@ -58,7 +60,7 @@ def test_a_failed_readout_is_separated_from_failed_encoders() -> None:
 def test_without_a_second_reading_nothing_is_said_of_the_readout() -> None:
     run = record("v12-svhn-seed1")
     alone = [
-        {**r, "accuracy": {"feature-mean": r["accuracy"]["feature-mean"]}}
+        {**r, "accuracy": {READING: r["accuracy"][READING]}}
         if r["event"] == "round" and r["accuracy"]
         else r
         for r in run.metrics
@@ -146,11 +148,11 @@ def test_a_rule_is_recommended_only_where_it_beats_the_primary_one_by_more_than_
 
 
 def test_a_difference_of_few_images_is_no_failure() -> None:
-    few, many = (ending({"feature-mean": 0.61, "class-mean": 0.778}, n) for n in (72, 26_032))
+    few, many = (ending({READING: 0.61, "class-mean": 0.778}, n) for n in (72, 26_032))
     assert RULES["readout"](many) is not None
     assert RULES["readout"](few) is None
-    assert RULES["no-gain"](ending({"feature-mean": 0.50}, 72)) is None
-    assert RULES["no-gain"](ending({"feature-mean": 0.50}, 26_032)) is not None
+    assert RULES["no-gain"](ending({READING: 0.50}, 72)) is None
+    assert RULES["no-gain"](ending({READING: 0.50}, 26_032)) is not None
 
 
 def test_one_illness_gets_one_cure() -> None:

@@ -37,9 +37,9 @@ def test_one_pass_runs_each_encoder_once_and_agrees_with_the_predictors(
     monkeypatch.setattr(
         runner, "encode", lambda w, images, *how: calls.append(len(images)) or encode(w, images, *how)
     )
-    view = server_view(trainer.config, FACTS, runner)
-    fused = fuse(trainer.config.fusion, uploads, runner, view)
-    evaluation = evaluate(fused, uploads, runner, ImageStore(test, CPU))
+    view = server_view(trainer.config, FACTS, trainer.runners)
+    fused = fuse(trainer.config.fusion, uploads, trainer.runners, view)
+    evaluation = evaluate(fused, uploads, trainer.runners, ImageStore(test, CPU))
     assert sorted(calls) == [1, 1, 40, 40, 40]
     images = torch.from_numpy(test.images).float() / 255
     for name in NAMES.split(","):

@@ -43,7 +43,7 @@ def test_bytes_that_are_no_message_are_refused() -> None:
         with pytest.raises(UserError, match="not a valid upload"):
             Upload.from_bytes(data)
     nameless = Upload(0, torch.zeros(2), {"encoder": torch.zeros(1)}).to_bytes()
-    with pytest.raises(UserError, match="no prototypes"):
+    with pytest.raises(UserError, match="without prototypes"):
         Upload.from_bytes(nameless)
 
 

@@ -1,6 +1,6 @@
 """What all sites know before they train: the fixed sketch, and regression on sums of descriptions."""
 
-from anchorfl.describe.joint import joint_rows, projected, projection
+from anchorfl.describe.joint import joint_rows, projected, projections
 from anchorfl.describe.moments import ridge, second_moments, with_constant
 from anchorfl.describe.sketch import Sketch, dead_leaves
 
@@ -9,7 +9,7 @@ __all__ = [
     "dead_leaves",
     "joint_rows",
     "projected",
-    "projection",
+    "projections",
     "ridge",
     "second_moments",
     "with_constant",

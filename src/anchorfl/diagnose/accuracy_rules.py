@@ -112,7 +112,7 @@ def fusion_gains_nothing(run: Run) -> Verdict | None:
         return None
     last = run.evaluations[-1]
     fused = last["accuracy"][primary(run)]
-    alone = max(value for value in last["local_accuracy"] if value is not None)
+    alone = max((value for value in last["local_accuracy"] if value is not None), default=0.0)
     if fused >= alone or not differ(run, fused, alone):
         return None
     return Verdict(

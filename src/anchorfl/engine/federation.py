@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from anchorfl.compute import (
-    EagerStepper,
-    GraphStepper,
-    Stepper,
     choose_device,
     choose_threads,
     device_name,
@@ -25,9 +21,8 @@ from anchorfl.config import Config
 from anchorfl.data import Dataset, ImageStore, Partition, draw_partition, load_dataset
 from anchorfl.diagnose import REACTIONS, Guard
 from anchorfl.engine import teacher
+from anchorfl.engine.engine import Engine
 from anchorfl.engine.events import (
-    BatchTrained,
-    EpochEnded,
     Evaluating,
     Event,
     Listener,
@@ -37,14 +32,13 @@ from anchorfl.engine.events import (
     Warned,
     as_record,
 )
-from anchorfl.engine.inside import accuracy_alone
+from anchorfl.engine.in_process import InProcess, stepper_for
 from anchorfl.errors import UserError
+from anchorfl.methods import Method
 from anchorfl.objective import Bank
-from anchorfl.registry import STATISTICS
-from anchorfl.server import Cost, Evaluation, Fused, admit, costs_of, evaluate, fuse, server_view
+from anchorfl.registry import FUSIONS, METHODS, SERVER_HALVES, STATISTICS
+from anchorfl.server import SKETCH, Cost, Evaluation, Fused, Server
 from anchorfl.settings import SMALL_IMAGE
-from anchorfl.site import Client, Trainer
-from anchorfl.tensors import Tensors
 from anchorfl.wire import ClientRound, Task, Upload
 
 FEW = 5
@@ -60,11 +54,6 @@ class Outcome:
     validation: Evaluation | None
     upload_seconds: float
     costs: dict[str, Cost] = field(default_factory=dict)
-
-    @property
-    def frozen(self) -> Tensors:
-        """The part of the network that no upload contains."""
-        return self.uploads[0].frozen
 
 
 @dataclass
@@ -101,7 +90,8 @@ class Federation:
             config = as_in_file(config, partition, len(dataset.train))
         if config.target is not None and config.target.needs_public and not len(partition.public):
             raise UserError(f"method {config.method} needs a public share, and this partition has none")
-        return Federation(config, dataset, partition, Task.prepare(config, dataset.facts), device)
+        task = Task.prepare(config, dataset.facts, tuple(dataset.class_names))
+        return Federation(config, dataset, partition, task, device)
 
     def emit(self, event: Event) -> None:
         for listener in self.listeners:
@@ -113,48 +103,41 @@ class Federation:
             return self._run(folder)
 
     def _run(self, folder: str) -> Outcome:
-        """The loop, written once: every client trains alone, then the server looks at all of them."""
+        """The loop, written once: every site trains alone, then the server looks at all of them."""
         self._announce(folder)
         store = ImageStore(self.dataset.train, self.device)
         test = ImageStore(self.dataset.test, self.device)
         self._fill_bank(store)
-        stepper = stepper_for(self.config, self.device)
-        trainer = Trainer(self.task, self.device, stepper)
-        classes = self.dataset.facts.classes
-        clients = [
-            Client(number, trainer, store, own, classes)
-            for number, own in enumerate(self.partition.clients)
-            if len(own)
-        ]
+        server = Server(self.task, self.device)
+        engine = InProcess(self.partition.clients, store, test, self.device)
+        engine.send(self.task)
+        last, outcome = self.config.train.rounds - 1, None
         for number in range(self.config.train.rounds):
             started = time.perf_counter()
-            samples = self._train(clients, number, test)
-            self._warn_if_slow(trainer)
+            samples = self._train(engine, number)
+            self._warn_if_slow(engine)
             trained = time.perf_counter()
             outcome = None
             if self.config.train.evaluates(number) or self.stopping:
                 self.emit(Evaluating(number))
-                outcome = self._evaluate(trainer, clients, test, store)
+                outcome = self._evaluate(server, engine, test, store)
             self.emit(self._round_ended(number, samples, started, trained, outcome))
             if self.stopping:
                 break
-        stepper.close()
+            if server.half is not None and number < last:
+                task = server.step(outcome.uploads if outcome else engine.uploads())
+                assert task is not None  # the method has a server half
+                engine.send(task)
+        engine.close()
         assert outcome is not None  # the last round is always evaluated
-        runner, fusions = trainer.runner, self.config.fusion
-        return replace(outcome, costs=costs_of(fusions, outcome.fused, outcome.uploads, runner, test))
+        return replace(outcome, costs=server.costs(outcome.fused, outcome.uploads, test))
 
-    def _warn_if_slow(self, trainer: Trainer) -> None:
+    def _warn_if_slow(self, engine: Engine) -> None:
         """State once why a GPU is slower than it could be."""
-        if not self.config.train.graphs or self.device.type != "cuda" or self.slow:
-            return
-        if trainer.stepper.trouble is not None:
-            self.slow = f"steps cannot be replayed as CUDA graphs ({trainer.stepper.trouble})"
-        elif not trainer.runner.kernels:
-            self.slow = (
-                "Triton builds no kernel here (a C compiler may be missing): torch's own are used"
-            )
-        if self.slow:
-            self.emit(Warned("slow", self.slow))
+        if not self.slow:
+            self.slow = engine.trouble() or ""
+            if self.slow:
+                self.emit(Warned("slow", self.slow))
 
     def _fill_bank(self, store: ImageStore) -> None:
         """V6's server trains its teacher before anything goes down to the clients."""
@@ -173,26 +156,18 @@ class Federation:
         features = teacher.build_bank(self.task, self.device, stepper, store, public, on_batch)
         self.task = replace(self.task, target=features)
 
-    def _evaluate(
-        self, trainer: Trainer, clients: list[Client], test: ImageStore, store: ImageStore
-    ) -> Outcome:
+    def _evaluate(self, server: Server, engine: Engine, test: ImageStore, store: ImageStore) -> Outcome:
         started = time.perf_counter()
-        uploads = [client.upload() for client in clients]
-        if self.config.exchanges == 2:
-            encoders = [upload.weights for upload in uploads]
-            uploads = [
-                replace(upload, statistics=upload.statistics | client.statistics(2, encoders))
-                for client, upload in zip(clients, uploads, strict=True)
-            ]
+        uploads = engine.uploads()
+        request = server.request(uploads)
+        if request is not None:
+            uploads = server.with_descriptions(uploads, engine.describe(request))
         synchronise(self.device)
         seconds = time.perf_counter() - started
-        runner = trainer.runner
-        admit(uploads, runner.network)
-        view = server_view(self.config, self.dataset.facts, runner)
-        fused = fuse(self.config.fusion, uploads, runner, view)
-        evaluation = evaluate(fused, uploads, runner, test)
+        fused = server.fuse(uploads)
+        evaluation = server.evaluate(fused, uploads, test)
         held_out = torch.from_numpy(self.partition.validation)
-        validation = evaluate(fused, uploads, runner, store, held_out) if len(held_out) else None
+        validation = server.evaluate(fused, uploads, store, held_out) if len(held_out) else None
         return Outcome(uploads, fused, evaluation, validation, seconds)
 
     def _round_ended(
@@ -246,34 +221,18 @@ class Federation:
                 message += f"{self.config.upload.min_count} samples: no upload describes them"
                 self.emit(Warned("undescribed-classes", message))
 
-    def _train(self, clients: list[Client], number: int, test: ImageStore) -> int:
-        """A round of all clients; returns how many samples they went through."""
-        inside = self.config.train.evaluate_inside
-
-        def start(client: Client) -> Callable[[], ClientRound]:
-            def on_batch(samples: int) -> None:
-                self.emit(BatchTrained(number, client.number, samples))
-
-            def on_epoch(epoch: int, state: Tensors, steps: dict[str, list[float]]) -> None:
-                runner = client.trainer.runner
-                training = accuracy_alone(runner, state, client.store, client.own)
-                alone = training, accuracy_alone(runner, state, test)
-                losses = steps["base_loss"], steps["align_loss"]
-                self.emit(EpochEnded(number, epoch, client.number, *alone, *losses))
-
-            return client.start_round(number, on_batch, on_epoch if inside else None)
-
-        started = (start(client) for client in clients)
-        samples = 0
-        for read in list(started) if self.device.type == "cuda" else started:
-            event = read()
-            samples += event.samples * self.config.train.local_epochs
+    def _train(self, engine: Engine, number: int) -> int:
+        """A round of all sites; returns how many samples they went through."""
+        for event in engine.train(number, self.emit):
             self.emit(event)
             if not has_finite_losses(event):
                 message = f"client {event.client} has a loss that is not finite; lower train.lr"
                 self.emit(Warned("non-finite", message, client=event.client, round=number))
             self._guard(as_record(event))
-        return samples
+        if not METHODS.get(self.config.method).base_terms:
+            return 0
+        held = sum(len(own) for own in self.partition.clients)
+        return held * self.config.train.local_epochs
 
     def _guard(self, record: dict[str, Any]) -> None:
         """Warn that a client's lambda is running away, and end the run where that is wanted."""
@@ -290,11 +249,39 @@ def check(config: Config) -> None:
     """Refuse what could only fail after training."""
     for need in config.needs:
         STATISTICS.get(need)
+    names = ",".join(config.fusion)
     primary = next(iter(config.fusion))
     if config.fusion[primary].transductive:
         raise UserError(
-            f"fusion={','.join(config.fusion)}: {primary} scores an image by the others beside it, so"
+            f"fusion={names}: {primary} scores an image by the others beside it, so"
             " it can be evaluated but makes no predictor; name another fusion first"
+        )
+    method = METHODS.get(config.method)
+    for name, fusion in config.fusion.items():
+        if not method.base_terms and fusion.reads != SKETCH:
+            raise UserError(
+                f"fusion={names}: {name} needs encoders, and method {config.method} trains none;"
+                " use sketch-ridge"
+            )
+    if len(config.model.names) > 1:
+        check_mix(config, method)
+
+
+def check_mix(config: Config, method: Method) -> None:
+    """Different encoders: refused where weights or features of unlike networks would be added."""
+    given = f"model.name={config.model.name}"
+    if config.model.weights is not None:
+        raise UserError(f"{given}: model.weights fits one encoder; name one")
+    if config.target is not None and config.target.needs_public:
+        raise UserError(f"{given}: method {config.method} has one bank for all, of one encoder")
+    if method.server is not None and not SERVER_HALVES.get(method.server).mixes:
+        raise UserError(f"{given}: method {config.method} sends one model or one set of means to all")
+    apart = [name for name, fusion in config.fusion.items() if not fusion.mixes]
+    if apart:
+        able = ", ".join(name for name in FUSIONS.names() if FUSIONS.get(name).mixes)
+        raise UserError(
+            f"fusion={','.join(config.fusion)}: {apart[0]} adds features or weights of all clients,"
+            f" which different encoders do not allow; use some of {able}"
         )
 
 
@@ -304,13 +291,6 @@ def as_in_file(config: Config, partition: Partition, total: int) -> Config:
     public, clients = len(partition.public) / total, len(partition.clients)
     drawn = replace(config.partition, clients=clients, public=public)
     return replace(config, data=data, partition=drawn)
-
-
-def stepper_for(config: Config, device: torch.device) -> Stepper:
-    """Steps replayed as CUDA graphs on a GPU, unless that is switched off."""
-    if config.train.graphs and device.type == "cuda":
-        return GraphStepper(device, config.train.batch_size)
-    return EagerStepper()
 
 
 def has_finite_losses(event: ClientRound) -> bool:

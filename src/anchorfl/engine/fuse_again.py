@@ -14,7 +14,6 @@ from anchorfl.data import ImageStore
 from anchorfl.engine.run_data import data_of
 from anchorfl.engine.stored_uploads import uploads_of
 from anchorfl.errors import UserError
-from anchorfl.models import Runner, build_network
 from anchorfl.registry import FUSIONS
 from anchorfl.runs import Run
 from anchorfl.server import (
@@ -24,6 +23,7 @@ from anchorfl.server import (
     costs_of,
     evaluate,
     fuse,
+    runners_for,
     server_view,
     what_is_lacking,
 )
@@ -46,8 +46,11 @@ class FusedAgain:
     def gaps(self, fusion: str) -> tuple[float, float]:
         """Shares of images that the owner gets right and the fusion does not.
 
-        First those given to a class of the same owner, then those given to another client's.
+        First those given to a class of the same owner, then those given to another client's. Where
+        no client has a model of its own, there is nothing to compare with.
         """
+        if not self.evaluation.local:
+            return 0.0, 0.0
         truth, predicted = self.evaluation.labels, self.evaluation.fused[fusion]
         lost = (predicted != truth) & (self._by_owner() == truth)
         same = self.owners[predicted] == self.owners[truth]
@@ -79,13 +82,12 @@ def fuse_by(run: Run, config: Config, words: Mapping[str, object], every: bool) 
     if not usable:
         raise UserError("; ".join(f"fusion {name}: {why}" for name, why in missing.items()))
     dataset = data_of(run, str(words["data.root"]) if "data.root" in words else None)
-    network = build_network(str(config.model.name), dataset.facts, config.seed)
-    admit(uploads, network)
-    runner = Runner(network, device, config.train.precision, config.train.graphs)
+    runners = runners_for(config, dataset.facts, device)
+    admit(uploads, runners)
     test = ImageStore(dataset.test, device)
-    fused = fuse(usable, uploads, runner, server_view(config, dataset.facts, runner))
-    evaluation = evaluate(fused, uploads, runner, test)
-    costs = costs_of(usable, fused, uploads, runner, test)
+    fused = fuse(usable, uploads, runners, server_view(config, dataset.facts, runners))
+    evaluation = evaluate(fused, uploads, runners, test)
+    costs = costs_of(usable, fused, uploads, runners, test)
     counts = torch.stack([upload.class_counts for upload in uploads]).cpu()
     owners = torch.tensor([upload.client for upload in uploads])[counts.argmax(dim=0)]
     return FusedAgain(evaluation, owners, costs, missing)

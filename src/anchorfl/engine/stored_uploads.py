@@ -14,7 +14,7 @@ from anchorfl.wire import Upload, complete, frozen_from_bytes, frozen_to_bytes
 def write_uploads(folder: RunFolder, uploads: Sequence[Upload]) -> dict[int, int]:
     """One file per client, and what they all leave out once; returns each upload's bytes."""
     packed = {upload.client: upload.to_bytes() for upload in uploads}
-    frozen = uploads[0].frozen
+    frozen = {upload.network: upload.frozen for upload in uploads if upload.frozen}
     folder.write_uploads(packed, frozen_to_bytes(frozen) if frozen else None)
     return {client: len(data) for client, data in packed.items()}
 

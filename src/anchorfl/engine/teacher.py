@@ -75,5 +75,5 @@ def teacher_task(task: Task, options: Bank) -> Task:
     weights = task.weights
     if options.teacher_start == "own":
         seed = derive(config.seed, "teacher")
-        weights = build_network(str(config.model.name), task.facts, seed).state_dict()
-    return Task(config, task.facts, weights)
+        weights = build_network(config.model.names[0], task.facts, seed).state_dict()
+    return replace(task, config=config, weights=weights, target=None)

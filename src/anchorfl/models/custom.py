@@ -31,6 +31,11 @@ def build_encoder(name: str, shape: Shape) -> nn.Module:
     return adopt_batchnorm(encoder)
 
 
+def public_name(name: str) -> str:
+    """How messages name an encoder: code of one's own by its last word, never by its place."""
+    return f"code:{name.rpartition(':')[2]}" if ":" in name else name
+
+
 def imported(name: str) -> EncoderFactory:
     """The attribute that `FILE.py:NAME` or `package.module:NAME` points at."""
     place, _, attribute = name.rpartition(":")

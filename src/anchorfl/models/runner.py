@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 from torch.func import functional_call
@@ -36,3 +40,44 @@ class Runner:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=reduced):
             features: Tensor = functional_call(self.network, weights, (images, normalise))
         return features
+
+
+class Encoder(NamedTuple):
+    """Weights, and the name of the network that they belong to."""
+
+    name: str
+    weights: Tensors
+
+
+class Runners:
+    """The networks of a federation by name, each made when it is first needed.
+
+    An encoder without a name is of the first: an upload of one network need not name it.
+    """
+
+    def __init__(
+        self,
+        networks: Mapping[str, Callable[[], Network]],
+        device: torch.device,
+        precision: str = "fp32",
+        kernels: bool = False,
+    ) -> None:
+        self.device = device
+        self.names = list(networks)
+
+        @cache
+        def made(name: str) -> Runner:
+            return Runner(networks[name](), device, precision, kernels)
+
+        self._made = made
+
+    def __getitem__(self, name: str) -> Runner:
+        return self._made(name or self.names[0])
+
+    def eval(self, encoders: Iterable[Encoder]) -> None:
+        """Networks in evaluation mode, so that BatchNorm uses its statistics."""
+        for encoder in encoders:
+            self[encoder.name].network.eval()
+
+    def encode(self, encoder: Encoder, images: Tensor, normalise: bool = True) -> Tensor:
+        return self[encoder.name].encode(encoder.weights, images, normalise)

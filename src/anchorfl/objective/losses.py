@@ -80,3 +80,13 @@ def batch_anchor_distance(
     counts = weights.new_zeros(len(prototypes))
     present = (counts.index_add(0, labels, weights) > 0).to(prototypes.dtype)
     return weighted_mean((prototypes - anchors).square().mean(dim=1), present)
+
+
+def class_mean_distance(features: Tensor, means: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+    """Weighted mean over samples of |f - m_y|^2 / d, over those whose class has a mean (a row not 0).
+
+    Source: FedProto, Tan et al., 2022, the regularising term.
+    """
+    own = means[labels]
+    distances = (features - own).square().mean(dim=1)
+    return weighted_mean(distances, weights * own.any(dim=1))

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 class Anchors(AlignTarget):
     """Prototypes to fixed anchors, a simplex ETF that the seed fixes: from V7 on."""
 
+    fixed = True
+
     classes: str = option(
         "all",
         "prototypes that A pulls in a step: those of all classes, or of the batch's: all, batch",
@@ -85,3 +87,23 @@ class Bank(AlignTarget):
                 views.features, views.labels, views.weights, self.temperature, target
             )
         return bank_contrast(views.features, target, views.weights, self.temperature)
+
+
+@ALIGN_TARGETS.register("class-means")
+@dataclass(frozen=True)
+class ClassMeans(AlignTarget):
+    """Features to the mean features of their class over all clients, one round old; 0 where none is."""
+
+    @property
+    def formula(self) -> str:
+        return "mean over samples and dimensions of (f - mean of its class)^2"
+
+    def derived(self, classes: int, dimension: int, seed: int) -> Tensor | None:
+        from torch import zeros
+
+        return zeros(classes, dimension)
+
+    def loss(self, views: Views, target: Tensor) -> Tensor:
+        from anchorfl.objective.losses import class_mean_distance
+
+        return class_mean_distance(views.features, target, views.labels, views.weights)

@@ -44,10 +44,12 @@ class AlignTarget(ABC):
     """What clients align to: a tensor that the Task carries, and the loss A against it.
 
     The fields of a subclass are its options, `align.NAME` on the command line, beside those of the
-    balance. `needs_public` where the server makes the tensor from a public share.
+    balance. `needs_public` where the server makes the tensor from a public share, `fixed` where the
+    seed fixes it for the whole run.
     """
 
     needs_public: ClassVar[bool] = False
+    fixed: ClassVar[bool] = False
 
     @property
     @abstractmethod

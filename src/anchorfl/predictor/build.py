@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import replace
 
 import torch
 
@@ -11,11 +12,11 @@ from anchorfl.config import Config
 from anchorfl.data import ImageFacts
 from anchorfl.engine import uploads_of
 from anchorfl.errors import UserError
-from anchorfl.models import Runner, build_network
+from anchorfl.models import public_name
 from anchorfl.predictor.module import Card, Predictor
 from anchorfl.registry import DATASETS
 from anchorfl.runs import Run
-from anchorfl.server import server_view
+from anchorfl.server import runners_for, server_view
 from anchorfl.wire import Upload
 
 CPU = torch.device("cpu")
@@ -44,12 +45,15 @@ def build_predictor(
     name, fusion = next(iter(config.fusion.items()))
     if fusion.transductive:
         raise UserError(f"fusion {name} scores an image by the others beside it: it makes no predictor")
-    skeleton = build_network(str(config.model.name), facts, config.seed).eval()
-    runner = Runner(deepcopy(skeleton), CPU)
-    weights = fusion.encoders(uploads)
-    head = fusion.head(uploads, weights, server_view(config, facts, runner))
+    config = replace(config, train=replace(config.train, precision="fp32", graphs=False))
+    runners = runners_for(config, facts, CPU)
+    encoders = fusion.encoders(uploads)
+    runners.eval(encoders)
+    head = fusion.head(uploads, encoders, server_view(config, facts, runners))
+    places = {public_name(name): name for name in config.model.names}
     card = Card(
         model=str(config.model.name),
+        models=[places.get(encoder.name, config.model.names[0]) for encoder in encoders],
         facts=facts,
         class_names=list(class_names),
         temperature=fusion.score_temperature if temperature is None else temperature,
@@ -58,4 +62,8 @@ def build_predictor(
         trained_on=config.data.name,
         terms=DATASETS.get(config.data.name).terms,
     )
-    return Predictor([deepcopy(skeleton).fill(state) for state in weights], head, card)
+    networks = [deepcopy(runners[encoder.name].network) for encoder in encoders]
+    filled = [
+        network.fill(encoder.weights) for network, encoder in zip(networks, encoders, strict=True)
+    ]
+    return Predictor(filled, head, card)

@@ -67,7 +67,7 @@ def distill(
     device = choose_device("auto")
     teacher = teacher.to(device)
     card = teacher.card
-    student = build_network(card.model, card.facts, config.seed + 1).to(device)
+    student = build_network(card.model.split(",")[0], card.facts, config.seed + 1).to(device)
     student.to(memory_format=LAYOUT)  # type: ignore[call-overload]
     images = source.images.to(device)
     recipe = augmentation_for(card.facts.shape, bool(config.data.flip))

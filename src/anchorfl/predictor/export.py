@@ -56,15 +56,17 @@ def load_predictor(path: Path) -> Predictor:
     try:
         facts = ImageFacts.from_json(content["card"]["facts"])
         card = Card(**dict(content["card"], facts=facts))
-        if card.model not in ENCODERS.names():
-            raise UserError(
-                f"{path}: its encoder is {card.model}, code that a file may not bring along;"
-                " export such a predictor as .pt2 or .onnx"
-            )
+        models = card.models or [card.model] * int(content["encoders"])
+        for name in models:
+            if name not in ENCODERS.names():
+                raise UserError(
+                    f"{path}: its encoder is {name}, code that a file may not bring along;"
+                    " export such a predictor as .pt2 or .onnx"
+                )
         weights = section(tensors, "encoders")
         encoders = [
-            build_network(card.model, card.facts, 0).fill(numbered(weights, number))
-            for number in range(int(content["encoders"]))
+            build_network(name, card.facts, 0).fill(numbered(weights, number))
+            for number, name in enumerate(models)
         ]
         head = rebuilt(content["head"], section(tensors, "head"))
         predictor = Predictor(encoders, head, card)

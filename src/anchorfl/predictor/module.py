@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
@@ -14,7 +14,10 @@ from anchorfl.server import Head, stacked
 
 @dataclass(frozen=True)
 class Card:
-    """What a predictor holds beside tensors: how to read it, what made it, on what terms."""
+    """What a predictor holds beside tensors: how to read it, what made it, on what terms.
+
+    `model` is what the experiment named, `models` the network of each encoder here.
+    """
 
     model: str
     facts: ImageFacts
@@ -24,6 +27,7 @@ class Card:
     fusion: str
     trained_on: str
     terms: str
+    models: list[str] = field(default_factory=list)
 
 
 class Predictor(nn.Module):

@@ -25,8 +25,9 @@ def show_fusions(console: Console, found: FusedAgain) -> None:
     alone = best_client(
         [found.evaluation.share_right(each) for each in found.evaluation.local.values()]
     )
-    rows.append(["best client alone", f"{100 * alone:.2f}", *[""] * 6])
-    rows.append(["owner (oracle)", f"{100 * found.oracle():.2f}", *[""] * 6])
+    if alone is not None:
+        rows.append(["best client alone", f"{100 * alone:.2f}", *[""] * 6])
+        rows.append(["owner (oracle)", f"{100 * found.oracle():.2f}", *[""] * 6])
     headings = ["fusion", "accuracy, %", "% wrong class, same owner", "% wrong owner"]
     headings += ["MB up per client", "server, s", "ms per image", "MFLOP per image"]
     console.print(plain_table(headings, rows, "fusions of the same uploads"))

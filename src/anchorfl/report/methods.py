@@ -11,7 +11,7 @@ from rich.console import Console
 from anchorfl.config import SECTIONS, Config, GeneralOptions
 from anchorfl.errors import UserError
 from anchorfl.options import describe
-from anchorfl.registry import BASE_TERMS, FUSIONS, METHODS, Registry
+from anchorfl.registry import BASE_TERMS, FUSIONS, METHODS, SERVER_HALVES, Registry
 from anchorfl.report.console import say
 from anchorfl.report.tables import listing
 from anchorfl.settings import flatten, resolve
@@ -57,11 +57,15 @@ def show_method(console: Console, name: str) -> None:
     config = resolve(name, {key: method.defaults[key] for key in method.defaults})
     say(console, f"{name}: {method.summary}\n")
     terms = [BASE_TERMS.get(term).formula for term in method.base_terms]
-    say(console, f"B              {' + '.join(terms)}")
+    say(console, f"B              {' + '.join(terms) or 'none: nothing is trained'}")
     if config.target is not None:
         say(console, f"A              {config.target.formula}")
-    say(console, f"lambda         {inspect.getdoc(type(config.align))}\n")
-    say(console, NOTATION + "\n")
+    if terms:
+        say(console, f"lambda         {inspect.getdoc(type(config.align))}")
+    if method.server is not None:
+        say(console, f"after a round  {inspect.getdoc(SERVER_HALVES.get(method.server))}")
+    if terms:
+        say(console, f"\n{NOTATION}\n")
     ours, helps = flatten(config.to_dict()), help_lines(config)
     own = [key for key in ours if key.startswith("align.") or key in method.defaults]
     own.append("train.clip")
@@ -83,7 +87,7 @@ def help_lines(config: Config) -> dict[str, str]:
     owners = [*SECTIONS.items(), ("align", type(config.align)), ("", GeneralOptions)]
     if config.target is not None:
         owners.append(("align", type(config.target)))
-    lines: dict[str, str] = {}
+    lines = {"fusion": "what the server makes of the uploads; the first makes the predictor"}
     for section, owner in owners:
         prefix = f"{section}." if section else ""
         lines |= {f"{prefix}{key}": text for key, _, text in describe(owner)}

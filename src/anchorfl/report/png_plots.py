@@ -100,7 +100,8 @@ def accuracy_curves(runs: Sequence[Run]) -> dict[str, NDArray[np.float64]]:
         for name in names
     }
     alone = [[best_client(record["local_accuracy"]) for record in run.evaluations] for run in runs]
-    return {**curves, BEST_CLIENT: np.array(alone)}
+    lonely = {BEST_CLIENT: np.array(alone)} if None not in alone[0] else {}
+    return {**curves, **lonely}
 
 
 def evaluated_rounds(run: Run) -> list[int]:

@@ -52,8 +52,9 @@ def largest(row: NDArray[np.int64], class_names: Sequence[str]) -> str:
     return named + (f", +{len(order) - NAMED} more" if len(order) > NAMED else "")
 
 
-def best_client(local_accuracy: Sequence[float | None]) -> float:
-    return max(value for value in local_accuracy if value is not None)
+def best_client(local_accuracy: Sequence[float | None]) -> float | None:
+    """None where no client has a model of its own."""
+    return max((value for value in local_accuracy if value is not None), default=None)
 
 
 def result_table(summary: Summary) -> Table:
@@ -72,9 +73,10 @@ def result_table(summary: Summary) -> Table:
     for number, name in enumerate(summary.final_accuracy or {}):
         cells = [shape.format((values or {})[name]) for values, shape in measures.values()]
         table.add_row(name + (" (primary)" if number == 0 else ""), *cells)
-    table.add_section()
     alone = summary.best_client()
-    table.add_row("best single client", "" if alone is None else f"{alone:.2%}")
+    if alone is not None:
+        table.add_section()
+        table.add_row("best single client", f"{alone:.2%}")
     sent = [size for size in summary.upload_bytes if size is not None]
     table.caption = f"{mean(sent) / 1e6:,.1f} MB up per client"
     if summary.exchange_bytes:

@@ -10,17 +10,23 @@ from anchorfl.server.evaluation import (
     evaluate,
     fuse,
     macro_f1,
+    runners_for,
     server_view,
 )
-from anchorfl.server.fusion import Fusion, Head, PrototypeHead, ServerView, stacked
+from anchorfl.server.fusion import SKETCH, Fusion, Head, PrototypeHead, ServerView, stacked
+from anchorfl.server.halves import ServerHalf
+from anchorfl.server.server import Server
 
 __all__ = [
+    "SKETCH",
     "Cost",
     "Evaluation",
     "Fused",
     "Fusion",
     "Head",
     "PrototypeHead",
+    "Server",
+    "ServerHalf",
     "ServerView",
     "admit",
     "balanced_accuracy",
@@ -31,6 +37,7 @@ __all__ = [
     "fit_temperature",
     "fuse",
     "macro_f1",
+    "runners_for",
     "server_view",
     "stacked",
     "what_is_lacking",

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from anchorfl.compute import synchronise
 from anchorfl.data import ImageStore
-from anchorfl.models import Runner
+from anchorfl.models import Encoder, Runners
 from anchorfl.server.evaluation import Fused
 from anchorfl.server.fusion import Fusion, Head, stacked
 from anchorfl.wire import Upload
@@ -42,27 +42,34 @@ def costs_of(
     fusions: Mapping[str, Fusion],
     fused: Mapping[str, Fused],
     uploads: Sequence[Upload],
-    runner: Runner,
+    runners: Runners,
     store: ImageStore,
 ) -> dict[str, Cost]:
-    """A prediction takes its encoders, of which one is measured for all, and the head."""
-    runner.network.eval()
-    count = MEASURED_ON_CPU if runner.device.type == "cpu" else MEASURED
+    """A prediction takes its encoders, of which one of each network is measured, and the head."""
+    device = runners.device
+    count = MEASURED_ON_CPU if device.type == "cpu" else MEASURED
     some = torch.arange(min(len(store.labels), count), device=store.index_device)
     images = store.take(some)[0].float() / 255
-    weights = uploads[0].weights
-    features = runner.encode(weights, images)
-    encoder = measured(lambda count: runner.encode(weights, images[:count]), len(images), runner.device)
+    trained = {upload.network: upload.encoder for upload in uploads if upload.trained}
+    runners.eval(trained.values())
+    features = {name: runners.encode(encoder, images) for name, encoder in trained.items()}
+    encoding = {
+        name: measured(partial(encode, runners, encoder, images), len(images), device)
+        for name, encoder in trained.items()
+    }
     costs = {}
     for name, each in fused.items():
-        own = stacked([features] * len(each.encoders), images)
-        head = measured(partial(score, each.head, own, images), len(images), runner.device)
-        milliseconds, flops = (
-            len(each.encoders) * one + other for one, other in zip(encoder, head, strict=True)
-        )
+        own = stacked([features[encoder.name] for encoder in each.encoders], images)
+        parts = [measured(partial(score, each.head, own, images), len(images), device)]
+        parts += [encoding[encoder.name] for encoder in each.encoders]
+        milliseconds, flops = (sum(values) for values in zip(*parts, strict=True))
         sent = sent_bytes(fusions[name], uploads)
         costs[name] = Cost(sent, each.seconds, milliseconds, int(flops))
     return costs
+
+
+def encode(runners: Runners, encoder: Encoder, images: Tensor, count: int) -> None:
+    runners.encode(encoder, images[:count])
 
 
 def score(head: Head, features: Tensor, images: Tensor, count: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 
 import torch
 import torch.nn.functional as F
@@ -15,10 +15,9 @@ from anchorfl.compute import images_at_once, synchronise
 from anchorfl.config import Config
 from anchorfl.data import ImageFacts, ImageStore
 from anchorfl.describe import Sketch
-from anchorfl.models import Runner
+from anchorfl.models import Encoder, Runners, build_network, public_name
 from anchorfl.server.calibration import calibration_error, fit_temperature
 from anchorfl.server.fusion import Fusion, Head, ServerView, stacked
-from anchorfl.tensors import Tensors
 from anchorfl.wire import Upload, shared_target
 
 
@@ -86,41 +85,56 @@ def macro_f1(confusion: Tensor) -> float:
 class Fused:
     """A fusion of some uploads, ready to score, and how long the server took to make it."""
 
-    encoders: list[Tensors]
+    encoders: list[Encoder]
     head: Head
     seconds: float
 
 
-def server_view(config: Config, facts: ImageFacts, runner: Runner) -> ServerView:
+def runners_for(config: Config, facts: ImageFacts, device: torch.device) -> Runners:
+    """The networks of a finished experiment; their own weights count for nothing."""
+    networks = {
+        public_name(name): partial(build_network, name, facts, config.seed)
+        for name in config.model.names
+    }
+    return Runners(networks, device, config.train.precision, config.train.graphs)
+
+
+def server_view(config: Config, facts: ImageFacts, runners: Runners) -> ServerView:
     """What fusions may look at beside the uploads of an experiment."""
 
     @cache
     def sketch() -> Sketch:
-        return Sketch(facts.shape, *config.sketch).to(runner.device)
+        return Sketch(facts.shape, *config.sketch).to(runners.device)
 
-    target = shared_target(config.target, config.seed, runner.network.prototypes)
-    anchors = None if target is None else target.to(runner.device)
-    return ServerView(config.seed, facts.shape, runner.device, runner.encode, sketch, anchors)
+    @cache
+    def anchors() -> Tensor | None:
+        if config.target is None or not config.target.fixed:
+            return None
+        target = shared_target(config.target, config.seed, runners[""].network.prototypes)
+        return None if target is None else target.to(runners.device)
+
+    return ServerView(config.seed, facts.shape, runners.device, runners.encode, sketch, anchors)
 
 
 @torch.no_grad()
 def fuse(
-    fusions: Mapping[str, Fusion], uploads: Sequence[Upload], runner: Runner, view: ServerView
+    fusions: Mapping[str, Fusion], uploads: Sequence[Upload], runners: Runners, view: ServerView
 ) -> dict[str, Fused]:
     """Every fusion of the uploads."""
-    runner.network.eval()
+    runners.eval(upload.encoder for upload in uploads if upload.trained)
     fused = {}
     for name, fusion in fusions.items():
         started = time.perf_counter()
         encoders = fusion.encoders(uploads)
         head = fusion.head(uploads, encoders, view)
-        synchronise(runner.device)
+        synchronise(runners.device)
         fused[name] = Fused(encoders, head, time.perf_counter() - started)
     return fused
 
 
-def encoder_of(weights: Tensors) -> tuple[int, ...]:
+def identity(encoder: Encoder) -> tuple[int, ...]:
     """Equal for states that hold the same encoder in the same memory: it is run once for all."""
+    weights = encoder.weights
     return tuple(weights[name].data_ptr() for name in sorted(weights) if name != "prototypes")
 
 
@@ -128,35 +142,36 @@ def encoder_of(weights: Tensors) -> tuple[int, ...]:
 def evaluate(
     fused: Mapping[str, Fused],
     uploads: Sequence[Upload],
-    runner: Runner,
+    runners: Runners,
     store: ImageStore,
     index: Tensor | None = None,
 ) -> Evaluation:
     """What all fusions and all clients predict for the images of a store (or some of them)."""
-    runner.network.eval()
-    owners = {upload.client: encoder_of(upload.weights) for upload in uploads}
-    distinct = dict(zip(owners.values(), (upload.weights for upload in uploads), strict=True))
+    alone = [upload for upload in uploads if upload.trained]
+    runners.eval(upload.encoder for upload in alone)
+    owners = {upload.client: identity(upload.encoder) for upload in alone}
+    distinct = dict(zip(owners.values(), (upload.encoder for upload in alone), strict=True))
     wanted: dict[str, list[tuple[int, ...]]] = {}
     for name, each in fused.items():
-        wanted[name] = [encoder_of(weights) for weights in each.encoders]
+        wanted[name] = [identity(encoder) for encoder in each.encoders]
         distinct |= dict(zip(wanted[name], each.encoders, strict=True))
     scores: dict[str, list[Tensor]] = {name: [] for name in fused}
-    local: dict[int, list[Tensor]] = {upload.client: [] for upload in uploads}
+    local: dict[int, list[Tensor]] = {upload.client: [] for upload in alone}
     labels = []
     everything = torch.arange(len(store.labels)) if index is None else index
-    parts = -(-len(everything) // images_at_once(runner.device, store.pixels))
+    parts = -(-len(everything) // images_at_once(runners.device, store.pixels))
     for part in everything.to(store.index_device).tensor_split(parts):
         images, own_labels = store.take(part)
         images = images.float() / 255
-        raw = {key: runner.encode(weights, images, False) for key, weights in distinct.items()}
+        raw = {key: runners.encode(encoder, images, False) for key, encoder in distinct.items()}
         features = {key: F.normalize(values, dim=1) for key, values in raw.items()}
         for name, each in fused.items():
             taken = raw if each.head.raw else features
             own = stacked([taken[key] for key in wanted[name]], images)
             scores[name].append(each.head(own, images))
-        for upload in uploads:
-            alone = features[owners[upload.client]] @ upload.prototypes.T
-            local[upload.client].append(alone.argmax(dim=1))
+        for upload in alone:
+            own_scores = features[owners[upload.client]] @ upload.prototypes.T
+            local[upload.client].append(own_scores.argmax(dim=1))
         labels.append(own_labels)
     return Evaluation(
         torch.cat(labels).cpu(),

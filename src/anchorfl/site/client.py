@@ -12,13 +12,14 @@ from torch import Tensor
 
 from anchorfl.compute import Batch, Steps, Stopwatch, images_at_once, send, synchronise
 from anchorfl.data import ImageStore
+from anchorfl.models import Encoder
 from anchorfl.objective import ClientFacts, Losses, Moment
 from anchorfl.randomness import generator, seeded
 from anchorfl.registry import SCHEDULES, STATISTICS
 from anchorfl.site.statistics import Samples
 from anchorfl.site.training import Trainer
 from anchorfl.tensors import Tensors, prefixed, section
-from anchorfl.wire import ClientRound, Upload
+from anchorfl.wire import ClientRound, Description, Request, Task, Upload
 
 
 def batch_count(samples: int, batch_size: int) -> int:
@@ -31,7 +32,7 @@ OnEpoch = Callable[[int, Tensors, dict[str, list[float]]], None]
 
 
 class Client:
-    """Holds a flat state between rounds; nothing the server computes ever comes back to it."""
+    """Holds a flat state between rounds; in a one-shot method nothing ever comes back to it."""
 
     def __init__(
         self, number: int, trainer: Trainer, store: ImageStore, own: NDArray[np.int64], classes: int
@@ -50,8 +51,26 @@ class Client:
         }
         self.batches = batch_count(len(own), self.config.train.batch_size)
         facts = ClientFacts(self.class_counts, self.batches)
-        self.state: Tensors = trainer.initial_state(facts)
+        self.state: Tensors = trainer.initial_state(facts) if trainer.trains else {}
         self.lasting: Tensors = {}
+
+    def receive(self, task: Task) -> None:
+        """Start the next round from a later task's weights, where it has any."""
+        own = {**section(self.state, "weights"), **section(self.state, "buffers")}
+        with torch.no_grad():
+            for name, value in task.weights.items():
+                if name in own:
+                    own[name].copy_(value)
+
+    def checkpoint(self) -> Tensors:
+        """All that a round leaves behind: weights, buffers, momentum, the balance's state, steps."""
+        return {name: value.detach().clone() for name, value in self.state.items()}
+
+    def restore(self, saved: Tensors) -> None:
+        """Go on from a checkpoint as if nothing had happened."""
+        with torch.no_grad():
+            for name, value in self.state.items():
+                value.copy_(saved[name])
 
     def train_round(self, number: int, on_batch: Callable[[int], None]) -> ClientRound:
         """`train.local_epochs` epochs."""
@@ -153,6 +172,10 @@ class Client:
 
         The weights are the client's own, not copies: they change with its next round.
         """
+        task = self.trainer.task
+        if not self.trainer.trains:
+            statistics = self.statistics(1, [])
+            return Upload(self.number, self.class_counts, {}, statistics, task=task.hash)
         buffers = section(self.state, "buffers")
         if self.config.upload.batchnorm == "recomputed" and self.trainer.moving_norms:
             images = (images for images, _ in self._own_batches())
@@ -160,11 +183,26 @@ class Client:
         network = {**section(self.state, "weights"), **buffers}
         frozen = self.trainer.frozen
         trained = {name: value.detach() for name, value in network.items() if name not in frozen}
-        upload = Upload(self.number, self.class_counts, trained, frozen=frozen)
-        return replace(upload, statistics=self.statistics(1, [upload.weights]))
+        upload = Upload(
+            self.number,
+            self.class_counts,
+            trained,
+            network=task.encoder,
+            task=task.hash,
+            frozen=frozen,
+        )
+        return replace(upload, statistics=self.statistics(1, [upload.encoder]))
+
+    def describe(self, request: Request) -> Description:
+        """The second exchange: statistics under everybody's encoders."""
+        here = [
+            Encoder(name, {key: value.to(self.trainer.device) for key, value in weights.items()})
+            for name, weights in request.encoders
+        ]
+        return Description(self.number, self.statistics(2, here), request.task)
 
     @torch.no_grad()
-    def statistics(self, exchange: int, encoders: Sequence[Tensors]) -> Tensors:
+    def statistics(self, exchange: int, encoders: Sequence[Encoder]) -> Tensors:
         """Those that the run's fusions need in an exchange, in one pass over the client's samples.
 
         In the second exchange the encoders are everybody's.
@@ -185,9 +223,9 @@ class Client:
                 self.lasting |= prefixed(name, section(made, name))
         return {**self.lasting, **made}
 
-    def _described(self, encoders: Sequence[Tensors]) -> Iterator[Samples]:
+    def _described(self, encoders: Sequence[Encoder]) -> Iterator[Samples]:
         trainer, counts = self.trainer, self.class_counts.to(self.trainer.device)
-        trainer.network.eval()
+        trainer.runners.eval(encoders)
         may_leave = counts >= self.config.upload.min_count
         rows = torch.diag(may_leave.float())
         for images, labels in self._own_batches():
@@ -196,7 +234,7 @@ class Client:
                 rows[labels],
                 counts * may_leave,
                 encoders,
-                trainer.runner.encode,
+                trainer.runners.encode,
                 lambda: trainer.sketch,
             )
 

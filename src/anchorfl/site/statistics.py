@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import torch
 from torch import Tensor
 
 from anchorfl.describe import Sketch, joint_rows, projected, second_moments, with_constant
+from anchorfl.models import Encoder
 from anchorfl.registry import STATISTICS
 from anchorfl.tensors import Tensors
 
@@ -28,14 +28,14 @@ class Samples:
     images: Tensor
     classes: Tensor
     counts: Tensor
-    encoders: Sequence[Tensors]
-    encode: Callable[[Tensors, Tensor], Tensor]
+    encoders: Sequence[Encoder]
+    encode: Callable[[Encoder, Tensor], Tensor]
     make_sketch: Callable[[], Sketch]
 
     @cached_property
-    def features(self) -> Tensor:
-        """K x N x d, of the encoders in question: the site's own, or everybody's."""
-        return torch.stack([self.encode(weights, self.images).float() for weights in self.encoders])
+    def features(self) -> list[Tensor]:
+        """N x d of each encoder in question: the site's own, or everybody's."""
+        return [self.encode(encoder, self.images).float() for encoder in self.encoders]
 
     @cached_property
     def sketches(self) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from anchorfl.compute import Batch, EagerStepper, Stepper
 from anchorfl.data import UNCHANGED, augmentation_for
 from anchorfl.describe import Sketch
-from anchorfl.models import BatchNorm, Runner, averaging
+from anchorfl.models import BatchNorm, Runners, averaging
 from anchorfl.objective import ClientFacts, Losses, Views
 from anchorfl.registry import BASE_TERMS, METHODS
 from anchorfl.site.optimizer import clip, descend, groups, trained
@@ -30,7 +30,8 @@ class Trainer:
     def __init__(self, task: Task, device: torch.device, stepper: Stepper | None = None) -> None:
         self.task, self.config, self.device = task, task.config, device
         train = task.config.train
-        self.runner = Runner(task.network(), device, train.precision, train.graphs)
+        self.runners = Runners(task.networks(), device, train.precision, train.graphs)
+        self.runner = self.runners[task.encoder]
         self.network = self.runner.network
         self.stepper = stepper or EagerStepper()
         self.target = None if task.target is None else task.target.to(device)
@@ -61,6 +62,15 @@ class Trainer:
     def sketch(self) -> Sketch:
         """The fixed map of images that some fusions share, the same for every client."""
         return Sketch(self.task.facts.shape, *self.config.sketch).to(self.device)
+
+    @property
+    def trains(self) -> bool:
+        return bool(self.terms)
+
+    def receive(self, task: Task) -> None:
+        """A later task of a method of many rounds; what steps have recorded stays in its place."""
+        if task.target is not None and self.target is not None:
+            self.target.copy_(task.target)
 
     @property
     def aligned(self) -> bool:

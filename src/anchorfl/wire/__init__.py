@@ -1,6 +1,7 @@
 """What travels between sites and server, as values and as bytes."""
 
 from anchorfl.wire.codec import FORMAT, pack, unpack
+from anchorfl.wire.description import Description, Request
 from anchorfl.wire.task import Task, shared_target
 from anchorfl.wire.telemetry import ClientRound
 from anchorfl.wire.upload import Upload, complete, frozen_from_bytes, frozen_to_bytes, lacks
@@ -8,6 +9,8 @@ from anchorfl.wire.upload import Upload, complete, frozen_from_bytes, frozen_to_
 __all__ = [
     "FORMAT",
     "ClientRound",
+    "Description",
+    "Request",
     "Task",
     "Upload",
     "complete",

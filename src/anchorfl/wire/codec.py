@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load, save
-from torch import Tensor
+from torch import Tensor, uint8
 
 from anchorfl.errors import UserError
 from anchorfl.tensors import Tensors
@@ -20,10 +21,9 @@ READABLE = ("2", FORMAT)
 
 def pack(kind: str, content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bytes:
     """One safetensors message: tensors, and JSON content in the header under its kind."""
-    return save(
-        {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()},
-        metadata={kind: json.dumps(content), "format": FORMAT},
-    )
+    there = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
+    metadata = {kind: json.dumps(content), "format": FORMAT, "digest": digest(content, there)}
+    return save(there, metadata=metadata)
 
 
 def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], Tensors]:
@@ -37,8 +37,20 @@ def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], Tensors]:
             raise ValueError
     except (SafetensorError, KeyError, ValueError, TypeError):
         raise UserError(f"these bytes are not a valid {kind}") from None
-    if metadata.get("format") not in READABLE:
-        written = metadata.get("format", "1")
+    written = metadata.get("format", "1")
+    if written not in READABLE:
         formats = " and ".join(READABLE)
         raise UserError(f"this {kind} is of format {written}; this anchorfl reads formats {formats}")
+    if written == FORMAT and metadata.get("digest") != digest(content, tensors):
+        raise UserError(f"this {kind} is damaged: its bytes are not those that were written")
     return content, tensors
+
+
+def digest(content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 of a message's content and of every tensor's name, type, shape and values."""
+    found = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
+    for name in sorted(tensors):
+        value = tensors[name].detach().cpu().contiguous()
+        found.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        found.update(value.flatten().view(dtype=uint8).numpy().data)
+    return found.hexdigest()

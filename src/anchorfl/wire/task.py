@@ -1,19 +1,21 @@
-"""What goes down to a client: the experiment, the weights to start from, what to align to."""
+"""What goes down to a site: the experiment, the weights to start from, what to align to."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
 
 from torch import Tensor
 
 from anchorfl.config import Config
 from anchorfl.data import ImageFacts
 from anchorfl.errors import UserError
-from anchorfl.models import Network, build_network
+from anchorfl.models import Network, build_network, public_name
 from anchorfl.objective import AlignTarget
 from anchorfl.settings import flatten, resolve
 from anchorfl.tensors import Tensors, prefixed, section
-from anchorfl.wire.codec import pack, unpack
+from anchorfl.wire.codec import digest, pack, unpack
 
 LOCAL_KEYS = (
     "device",
@@ -30,54 +32,116 @@ LOCAL_KEYS = (
 
 @dataclass(frozen=True)
 class Task:
-    """The same for every client, so that all start from the same weights and prototypes.
+    """The same for every site, so that all start from the same weights and prototypes.
 
-    `target` is what the method's clients align to: anchors, or a bank, or nothing.
+    `encoder` is the network that the weights are of. `target` is what the method's sites align to:
+    anchors, a bank, the prototypes of the round before, or nothing. `round` is the first that the
+    site trains; a later task without weights leaves a site its own.
     """
 
     config: Config
     facts: ImageFacts
     weights: Tensors
     target: Tensor | None = None
+    class_names: tuple[str, ...] = ()
+    encoder: str = ""
+    round: int = 0
+    first: str = ""
 
     @staticmethod
-    def prepare(config: Config, facts: ImageFacts) -> Task:
-        """A target that the server must make first (a bank) is still missing."""
-        model = config.model
-        network = build_network(str(model.name), facts, config.seed, model.weights, model.freeze)
+    def prepare(config: Config, facts: ImageFacts, class_names: tuple[str, ...] = ()) -> Task:
+        """The first task; a target that the server must make first (a bank) is still missing."""
+        name = config.model.names[0]
+        network = build_network(name, facts, config.seed, config.model.weights, config.model.freeze)
         target = shared_target(config.target, config.seed, network.prototypes)
-        return Task(config, facts, network.state_dict(), target)
+        return Task(config, facts, network.state_dict(), target, class_names, public_name(name))
+
+    @cached_property
+    def hash(self) -> str:
+        """Names the experiment: of the first task, whichever round or encoder this one is for."""
+        return self.first or digest(self._content(), self._tensors())
+
+    @property
+    def encoders(self) -> dict[str, str]:
+        """By the name that messages use, the one that builds it here."""
+        return {public_name(name): name for name in self.config.model.names}
+
+    def for_encoder(self, name: str) -> Task:
+        """The same task for a site with another of the experiment's encoders, started by the seed."""
+        if name == self.encoder:
+            return self
+        config = self.config
+        network = build_network(self.encoders[name], self.facts, config.seed, None, config.model.freeze)
+        target = shared_target(config.target, config.seed, network.prototypes)
+        return replace(self, weights=network.state_dict(), target=target, encoder=name, first=self.hash)
 
     def network(self) -> Network:
         """The skeleton that the weights fill; every site builds it from the experiment."""
         model = self.config.model
-        network = build_network(str(model.name), self.facts, self.config.seed, freeze=model.freeze)
-        return network.fill(self.weights)
+        place = self.encoders[self.encoder] if self.encoder else model.names[0]
+        return build_network(place, self.facts, self.config.seed, freeze=model.freeze).fill(
+            self.weights
+        )
+
+    def networks(self) -> dict[str, Callable[[], Network]]:
+        """By name, what makes each of the experiment's networks."""
+        return {name: partial(network_of, self, name) for name in self.encoders}
 
     def to_bytes(self) -> bytes:
-        """What is a site's own business (its device, its paths) stays out."""
+        """What is a site's own business (its device, its paths, its code) stays out."""
+        content = {**self._content(), "round": self.round, "hash": self.hash}
+        return pack("task", content, self._tensors())
+
+    def _content(self) -> dict[str, object]:
         settings = flatten(self.config.to_dict())
         shared = {key: value for key, value in settings.items() if key not in LOCAL_KEYS}
+        shared["model.name"] = ",".join(self.encoders)
+        return {
+            "config": shared,
+            "facts": asdict(self.facts),
+            "class_names": list(self.class_names),
+            "encoder": self.encoder,
+        }
+
+    def _tensors(self) -> Tensors:
         tensors = prefixed("weights", self.weights)
-        if self.target is not None:
-            tensors["target"] = self.target
-        return pack("task", {"config": shared, "facts": asdict(self.facts)}, tensors)
+        return tensors if self.target is None else {**tensors, "target": self.target}
 
     @staticmethod
-    def from_bytes(data: bytes) -> Task:
-        """A task of this format, or of format 2, which named the target by its kind."""
+    def from_bytes(data: bytes, model: str | None = None) -> Task:
+        """A task of this format, or of format 2, which named the target by its kind.
+
+        Code that the task asks for is never imported: a site names its own, as `model`.
+        """
         content, tensors = unpack("task", data)
         try:
-            settings, facts = content["config"], ImageFacts.from_json(content["facts"])
+            settings, facts = dict(content["config"]), ImageFacts.from_json(content["facts"])
             method = settings.pop("method")
+            wanted = str(settings.get("model.name", ""))
+            names = tuple(str(name) for name in content.get("class_names", ()))
+            encoder, first = str(content.get("encoder", "")), str(content.get("hash", ""))
+            number = int(content.get("round", 0))
         except (KeyError, TypeError, ValueError, AttributeError):
             raise UserError("this task contains no experiment") from None
-        names = ("target", "anchors", "bank")
-        target = next((tensors[name] for name in names if name in tensors), None)
-        return Task(resolve(method, settings), facts, section(tensors, "weights"), target)
+        if ":" in wanted and model is None:
+            raise UserError(
+                f"this task's encoder is code ({wanted}), which a task may not bring along;"
+                " name your own with model.name=FILE.py:NAME"
+            )
+        if model is not None:
+            settings["model.name"] = model
+            encoder = public_name(model)
+        target = next((tensors[key] for key in ("target", "anchors", "bank") if key in tensors), None)
+        config = resolve(method, settings)
+        weights = section(tensors, "weights")
+        return Task(config, facts, weights, target, names, encoder, number, first)
+
+
+def network_of(task: Task, encoder: str) -> Network:
+    return task.for_encoder(encoder).network()
 
 
 def shared_target(target: AlignTarget | None, seed: int, prototypes: Tensor) -> Tensor | None:
-    """What clients align to, where the seed fixes it for prototypes of this shape."""
+    """What sites align to, where the seed fixes it for prototypes of this shape."""
     classes, dimension = prototypes.shape
     return None if target is None else target.derived(classes, dimension, seed)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+import json
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ClassVar
+
+from anchorfl.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -32,3 +35,20 @@ class ClientRound:
     prototype_norm_seen: float | None = None
     prototype_norm_unseen: float | None = None
     readings: dict[str, float] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> ClientRound:
+        """Numbers only; nothing else is taken from the bytes."""
+        try:
+            content = json.loads(data)
+            known = {item.name: content[item.name] for item in fields(ClientRound)}
+            readings = {str(name): float(value) for name, value in known.pop("readings").items()}
+            numbers: dict[str, Any] = {
+                name: None if value is None else value + 0 for name, value in known.items()
+            }
+            return ClientRound(**numbers, readings=readings)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise UserError("these bytes are not a valid report of a round") from None

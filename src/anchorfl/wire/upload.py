@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from anchorfl.errors import UserError
+from anchorfl.models import Encoder
 from anchorfl.tensors import Tensors, prefixed, section
 from anchorfl.wire.codec import pack, unpack
 
@@ -23,21 +24,29 @@ def lacks(statistic: str) -> str:
 class Upload:
     """`trained` is what training may have changed: parameters, prototypes among them, and buffers.
 
-    `class_counts` are the client's samples by class, of small classes too. `statistics` are those that
-    the run's fusions need, by name (`class_means/mean`). `frozen` is the rest of the network: everybody
-    has it from the task, so it does not travel.
+    It is empty where the method trains nothing. `class_counts` are the client's samples by class, of
+    small classes too. `statistics` are those that the run's fusions need, by name
+    (`class_means/mean`). `network` names the one that the weights are of (the experiment's only one
+    where it is empty), `task` is the hash of the task it answers. `frozen` is the rest of the network:
+    everybody has it from the task, so it does not travel.
     """
 
     client: int
     class_counts: Tensor
     trained: Tensors
     statistics: Tensors = field(default_factory=dict)
+    network: str = ""
+    task: str = ""
     frozen: Tensors = field(default_factory=dict)
 
     @cached_property
     def weights(self) -> Tensors:
         """The network's whole state."""
         return {**self.frozen, **self.trained} if self.frozen else self.trained
+
+    @property
+    def encoder(self) -> Encoder:
+        return Encoder(self.network, self.weights)
 
     @property
     def samples(self) -> int:
@@ -59,37 +68,55 @@ class Upload:
     def to_bytes(self) -> bytes:
         tensors = {"class_counts": self.class_counts}
         tensors |= {**prefixed("weights", self.trained), **prefixed("statistics", self.statistics)}
-        return pack("upload", {"client": self.client}, tensors)
+        content = {"client": self.client, "network": self.network, "task": self.task}
+        return pack("upload", content, tensors)
 
     @staticmethod
     def from_bytes(data: bytes) -> Upload:
         """An upload of this format, or of format 2, which wrote `told` for `statistics`."""
         content, tensors = unpack("upload", data)
         trained = section(tensors, "weights")
-        client = content.get("client")
-        if not isinstance(client, int) or "class_counts" not in tensors or "prototypes" not in trained:
-            raise UserError("this upload names no client, or contains no class counts or no prototypes")
+        client, network, task = (content.get(key, "") for key in ("client", "network", "task"))
+        if not isinstance(client, int) or "class_counts" not in tensors:
+            raise UserError("this upload names no client or contains no class counts")
+        if trained and "prototypes" not in trained:
+            raise UserError("this upload contains weights without prototypes")
         statistics = {**section(tensors, "told"), **section(tensors, "statistics")}
-        return Upload(client, tensors["class_counts"], trained, statistics)
+        return Upload(client, tensors["class_counts"], trained, statistics, str(network), str(task))
 
 
-def complete(uploads: Iterable[Upload], frozen: Tensors, device: torch.device) -> list[Upload]:
-    """Uploads on a device, with the frozen part of the network that they leave out."""
+def complete(
+    uploads: Iterable[Upload], frozen: Mapping[str, Tensors], device: torch.device
+) -> list[Upload]:
+    """Uploads on a device, with the frozen part of their network, which they leave out."""
 
     def here(tensors: Tensors) -> Tensors:
         return {name: value.to(device) for name, value in tensors.items()}
 
-    shared = here(frozen)
+    shared = {name: here(tensors) for name, tensors in frozen.items()}
     return [
-        replace(each, trained=here(each.trained), statistics=here(each.statistics), frozen=shared)
+        replace(
+            each,
+            trained=here(each.trained),
+            statistics=here(each.statistics),
+            frozen=shared.get(each.network, {}) if each.trained else {},
+        )
         for each in uploads
     ]
 
 
-def frozen_to_bytes(frozen: Tensors) -> bytes:
-    """The part of the network that no upload contains, to be kept beside the uploads."""
-    return pack("frozen", {}, frozen)
+def frozen_to_bytes(frozen: Mapping[str, Tensors]) -> bytes:
+    """By network, the part that no upload contains, to be kept beside the uploads."""
+    tensors: Tensors = {}
+    for number, own in enumerate(frozen.values()):
+        tensors |= prefixed(str(number), own)
+    return pack("frozen", {"networks": list(frozen)}, tensors)
 
 
-def frozen_from_bytes(data: bytes) -> Tensors:
-    return unpack("frozen", data)[1]
+def frozen_from_bytes(data: bytes) -> dict[str, Tensors]:
+    """Of this format, or of one network that is not named."""
+    content, tensors = unpack("frozen", data)
+    names = content.get("networks")
+    if names is None:
+        return {"": tensors}
+    return {str(name): section(tensors, str(number)) for number, name in enumerate(names)}

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 
 from anchorfl.data import ImageStore
 from anchorfl.describe import second_moments, with_constant
+from anchorfl.models import Encoder
 from anchorfl.predictor import build_predictor
 from anchorfl.randomness import generator
 from anchorfl.registry import FUSIONS
@@ -63,10 +64,10 @@ def make_features() -> torch.Tensor:
 def view() -> ServerView:
     """An encoder whose feature of the seed's noise image is known."""
 
-    def encode(weights: Tensors, images: torch.Tensor) -> torch.Tensor:
+    def encode(encoder: Encoder, images: torch.Tensor) -> torch.Tensor:
         wanted = torch.rand(1, 1, 8, 8, generator=generator(4, "noise"))
         assert torch.equal(images, wanted)
-        return NOISE[int(weights["encoder.weight"][0])][None]
+        return NOISE[int(encoder.weights["encoder.weight"][0])][None]
 
     return server_view(encode=encode, seed=4)
 
@@ -121,10 +122,11 @@ def test_softmax_mean_equals_a_plain_loop(temperature: float) -> None:
 def test_parameter_mean_averages_parameters_and_buffers_by_size() -> None:
     fusion, uploads = FUSIONS.get("parameter-mean")(), make_uploads()
     (encoder,) = fusion.encoders(uploads)
-    assert encoder["encoder.weight"].tolist() == pytest.approx([(10 * 1 + 1 * 2) / 41] * 2)
-    assert encoder["encoder.count"].dtype == torch.int64
+    weights = encoder.weights
+    assert weights["encoder.weight"].tolist() == pytest.approx([(10 * 1 + 1 * 2) / 41] * 2)
+    assert weights["encoder.count"].dtype == torch.int64
     prototypes = sum(size / 41 * upload.prototypes for size, upload in zip(SIZES, uploads, strict=True))
-    torch.testing.assert_close(encoder["prototypes"], prototypes)
+    torch.testing.assert_close(weights["prototypes"], prototypes)
     head = fusion.head(uploads, [encoder], view())
     features = make_features()[:1]
     torch.testing.assert_close(head(features, IMAGES), features[0] @ prototypes.T)

@@ -28,7 +28,7 @@ def test_it_is_the_ridge_of_all_data_in_one_place_however_they_are_spread(store:
         for client in clients:
             client.train_round(0, lambda samples: None)
         uploads = [client.upload() for client in clients]
-        encoders = [upload.weights for upload in uploads]
+        encoders = [upload.encoder for upload in uploads]
         uploads = [
             replace(upload, statistics=client.statistics(2, encoders))
             for client, upload in zip(clients, uploads, strict=True)
@@ -38,21 +38,22 @@ def test_it_is_the_ridge_of_all_data_in_one_place_however_they_are_spread(store:
         every = torch.arange(12)
         images, labels = store.take(every)
         with torch.no_grad():
-            features = torch.stack([trainer.runner.encode(w, images.float() / 255) for w in encoders])
+            features = [trainer.runners.encode(each, images.float() / 255) for each in encoders]
         rows = joint_rows(features)
         strength = 0.1 * float((rows.double() ** 2).sum() / rows.shape[1])
         model = Ridge(alpha=strength, fit_intercept=False, solver="cholesky")
         model.fit(rows.double().numpy(), np.eye(4)[labels.numpy()])
         wanted = torch.from_numpy(model.predict(rows.double().numpy())).float()
         wanted /= wanted[every, labels].mean()
-        torch.testing.assert_close(head(features, images), wanted, atol=1e-4, rtol=1e-3)
+        scores = head(torch.stack(features), images)
+        torch.testing.assert_close(scores, wanted, atol=1e-4, rtol=1e-3)
 
 
 def test_a_class_of_few_samples_is_not_described(store: ImageStore) -> None:
     trainer = make_trainer("v4", **{"upload.min_count": 3, "fusion": "joint-ridge"})
     client = make_client(trainer, store, [0, 4, 8, 1, 5])  # 3 of class 0, 2 of class 1
     only = make_client(trainer, store, [0, 4, 8], 1)
-    encoders = [client.upload().weights]
+    encoders = [client.upload().encoder]
     made = client.statistics(2, encoders)
     torch.testing.assert_close(made, only.statistics(2, encoders))
     assert made["joint_moments/cross"][:, -3:].abs().sum() == 0
@@ -62,14 +63,14 @@ def test_what_many_encoders_say_is_projected_to_a_width_that_can_travel() -> Non
     """The head needs no projection: it is in its matrix."""
     draw = torch.Generator().manual_seed(1)
     features = torch.randn(20, 3, 512, generator=draw)
-    rows = joint_rows(projected(features))
+    rows = joint_rows(projected(list(features)))
     assert rows.shape == (3, WIDEST // 20 * 20 + 1)
-    full = joint_rows(features)
+    full = joint_rows(list(features))
     lengths = rows[:, :-1].norm(dim=1) / full[:, :-1].norm(dim=1)
     torch.testing.assert_close(lengths, torch.ones(3), atol=0.05, rtol=0)
     matrix = torch.randn(rows.shape[1], 4, generator=draw)
     wanted = rows @ matrix
-    torch.testing.assert_close(full @ unprojected(matrix, 20, 512), wanted, atol=1e-2, rtol=1e-3)
+    torch.testing.assert_close(full @ unprojected(matrix, [512] * 20), wanted, atol=1e-2, rtol=1e-3)
 
 
 def test_a_run_with_it_counts_the_second_exchange_and_its_predictor_gives_the_same_answer(

@@ -1,10 +1,11 @@
 """What the server does with uploads: each fusion makes one predictor of them."""
 
 from anchorfl.server.fusion import averages, class_mean, joint_ridge, sketched, zscore
-from anchorfl.server.fusion.averages import PrototypeHead
-from anchorfl.server.fusion.base import Fusion, Head, ServerView, stacked
+from anchorfl.server.fusion.averages import PrototypeHead, mean_weights
+from anchorfl.server.fusion.base import SKETCH, Fusion, Head, ServerView, stacked
 
 __all__ = [
+    "SKETCH",
     "Fusion",
     "Head",
     "PrototypeHead",
@@ -12,6 +13,7 @@ __all__ = [
     "averages",
     "class_mean",
     "joint_ridge",
+    "mean_weights",
     "sketched",
     "stacked",
     "zscore",

@@ -9,10 +9,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from anchorfl.models import Encoder
 from anchorfl.options import option
 from anchorfl.randomness import generator
 from anchorfl.registry import FUSIONS
-from anchorfl.server.fusion.base import PROTOTYPES, Fusion, Head, ServerView, size_weights
+from anchorfl.server.fusion.base import (
+    PROTOTYPES,
+    Fusion,
+    Head,
+    ServerView,
+    side_by_side,
+    size_weights,
+)
 from anchorfl.tensors import Tensors
 from anchorfl.wire import Upload
 
@@ -55,7 +63,7 @@ class FeatureMean(Fusion):
 
     reads = PROTOTYPES
 
-    def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
+    def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
         return RawPrototypeHead(size_weights(uploads), mean_prototypes(uploads))
 
 
@@ -66,7 +74,7 @@ class NormalisedFeatureMean(Fusion):
 
     reads = PROTOTYPES
 
-    def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
+    def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
         return PrototypeHead(size_weights(uploads), mean_prototypes(uploads))
 
 
@@ -95,7 +103,7 @@ class NoiseWeighted(Fusion):
 
     reads = PROTOTYPES
 
-    def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
+    def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
         image = torch.rand(1, *view.shape, generator=generator(view.seed, "noise"))
         image = image.to(view.device)
         noise = torch.cat([view.encode(weights, image) for weights in encoders])
@@ -126,12 +134,24 @@ class SoftmaxMean(Fusion):
     """Size-weighted mean of the clients' own class probabilities."""
 
     score_temperature = 0.5
+    mixes = True
     reads = PROTOTYPES
     temperature: float = option(1.0, "temperature of the clients' softmax", above=0)
 
-    def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
-        prototypes = torch.stack([upload.prototypes for upload in uploads])
+    def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
+        prototypes = side_by_side([upload.prototypes for upload in uploads])
         return SoftmaxMeanHead(size_weights(uploads), prototypes, self.temperature)
+
+
+def mean_weights(uploads: Sequence[Upload]) -> Tensors:
+    """sum_k n_k W_k / sum_k n_k, of parameters and buffers."""
+    shares = size_weights(uploads)
+
+    def mean(name: str) -> Tensor:
+        values = torch.stack([upload.weights[name] for upload in uploads])
+        return torch.einsum("k,k...->...", shares, values.float()).to(values.dtype)
+
+    return {name: mean(name) for name in uploads[0].weights}
 
 
 @FUSIONS.register("parameter-mean")
@@ -141,15 +161,9 @@ class ParameterMean(Fusion):
 
     reads = frozenset({"parameters"})
 
-    def encoders(self, uploads: Sequence[Upload]) -> list[Tensors]:
-        shares = size_weights(uploads)
+    def encoders(self, uploads: Sequence[Upload]) -> list[Encoder]:
+        return [Encoder(uploads[0].network, mean_weights(uploads))]
 
-        def mean(name: str) -> Tensor:
-            values = torch.stack([upload.weights[name] for upload in uploads])
-            return torch.einsum("k,k...->...", shares, values.float()).to(values.dtype)
-
-        return [{name: mean(name) for name in uploads[0].weights}]
-
-    def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
-        prototypes = encoders[0]["prototypes"]
+    def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
+        prototypes = encoders[0].weights["prototypes"]
         return PrototypeHead(prototypes.new_ones(1), prototypes)

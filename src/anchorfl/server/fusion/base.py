@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anchorfl.data import Shape
 from anchorfl.describe import Sketch
-from anchorfl.tensors import Tensors
+from anchorfl.models import Encoder
 from anchorfl.wire import Upload
 
 PROTOTYPES = frozenset({"features", "prototypes"})
@@ -37,15 +38,15 @@ class Head(nn.Module, ABC):
 class ServerView:
     """What a server has beside the uploads: what it sent down, and a network to encode with.
 
-    `anchors` are those that the method's clients align to, if any.
+    `anchors` are those that the method's clients align to, if any, for the first of its networks.
     """
 
     seed: int
     shape: Shape
     device: torch.device
-    encode: Callable[[Tensors, Tensor], Tensor]
+    encode: Callable[[Encoder, Tensor], Tensor]
     sketch: Callable[[], Sketch]
-    anchors: Tensor | None = None
+    anchors: Callable[[], Tensor | None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -55,21 +56,23 @@ class Fusion(ABC):
     `needs` names the statistics it needs in an upload beside weights and class counts. A fusion is
     `transductive` where a sample's scores depend on the others predicted with it: it can be evaluated
     and makes no predictor. `score_temperature` turns scores into probabilities where no held-out data
-    give a better one. `reads` states what its scores depend on (features, prototypes, sketch,
-    parameters), by which a diagnosis separates a failed rule from failed encoders.
+    give a better one. It `mixes` where uploads may be of different networks, because it adds neither
+    their features nor their weights. `reads` states what its scores depend on (features, prototypes,
+    sketch, parameters), by which a diagnosis separates a failed rule from failed encoders.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
+    mixes: ClassVar[bool] = False
     transductive: ClassVar[bool] = False
     score_temperature: ClassVar[float] = 1.0
     reads: ClassVar[frozenset[str]] = frozenset({"features"})
 
-    def encoders(self, uploads: Sequence[Upload]) -> list[Tensors]:
-        """The weights to encode images with: by default every client's own, as uploaded."""
-        return [upload.weights for upload in uploads]
+    def encoders(self, uploads: Sequence[Upload]) -> list[Encoder]:
+        """Those to encode images with: by default every client's own, as uploaded."""
+        return [upload.encoder for upload in uploads]
 
     @abstractmethod
-    def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
+    def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
         """What scores the features of `encoders`, which are this fusion's own."""
 
 
@@ -81,4 +84,10 @@ def size_weights(uploads: Sequence[Upload]) -> Tensor:
 
 def stacked(features: Sequence[Tensor], images: Tensor) -> Tensor:
     """Features by encoder, K x N x d; 0 x N x 0 where a fusion asks no encoder."""
-    return torch.stack(list(features)) if features else images.new_empty(0, images.shape[0], 0)
+    return side_by_side(features) if features else images.new_empty(0, images.shape[0], 0)
+
+
+def side_by_side(matrices: Sequence[Tensor]) -> Tensor:
+    """Stacked; narrow ones are filled up with zeros, which change no product of two such rows."""
+    widest = max(each.shape[1] for each in matrices)
+    return torch.stack([F.pad(each, (0, widest - each.shape[1])) for each in matrices])

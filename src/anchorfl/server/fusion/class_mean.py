@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from anchorfl.models import Encoder
 from anchorfl.options import option
 from anchorfl.registry import FUSIONS
-from anchorfl.server.fusion.base import PROTOTYPES, Fusion, Head, ServerView
-from anchorfl.tensors import Tensors
+from anchorfl.server.fusion.base import PROTOTYPES, Fusion, Head, ServerView, side_by_side
 from anchorfl.wire import Upload
 
 LOWEST_COSINE = -1.0
@@ -36,7 +36,7 @@ class OwnersHead(Head):
 
 def owners_head(uploads: Sequence[Upload], q: float, device: torch.device) -> OwnersHead:
     """Every client's class means, weighted by n_kc^q where its upload contains one."""
-    means = torch.stack([upload.statistic("class_means")["mean"] for upload in uploads]).to(device)
+    means = side_by_side([upload.statistic("class_means")["mean"] for upload in uploads]).to(device)
     counts = torch.stack([upload.class_counts for upload in uploads]).to(device)
     return OwnersHead(means, counts.float() ** q * means.any(dim=2))
 
@@ -51,10 +51,11 @@ class ClassMean(Fusion):
     """
 
     needs = ("class_means",)
+    mixes = True
     score_temperature = 0.02
     q: float = option(0.5, "exponent of a client's class count", at_least=0)
 
-    def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
+    def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
         return owners_head(uploads, self.q, view.device)
 
 
@@ -67,11 +68,12 @@ class ClassWeighted(Fusion):
     that hold the class.
     """
 
+    mixes = True
     score_temperature = 0.04
     reads = PROTOTYPES
     q: float = option(1.0, "exponent of a client's class count", at_least=0)
 
-    def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
-        prototypes = torch.stack([upload.prototypes for upload in uploads])
+    def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
+        prototypes = side_by_side([upload.prototypes for upload in uploads])
         counts = torch.stack([upload.class_counts for upload in uploads]).to(view.device)
         return OwnersHead(prototypes, counts.float() ** self.q * (counts > 0))

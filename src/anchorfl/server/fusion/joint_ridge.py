@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anchorfl.describe import Sketch, joint_rows, projection, ridge
+from anchorfl.describe import Sketch, joint_rows, projections, ridge
+from anchorfl.models import Encoder
 from anchorfl.options import option
 from anchorfl.registry import FUSIONS
 from anchorfl.server.fusion.base import FEATURES_AND_SKETCH, Fusion, Head, ServerView
-from anchorfl.tensors import Tensors
 from anchorfl.wire import Upload
 
 
@@ -21,24 +21,27 @@ class JointHead(Head):
 
     matrix: Tensor
 
-    def __init__(self, matrix: Tensor, sketch: Sketch | None = None) -> None:
+    def __init__(self, matrix: Tensor, widths: Sequence[int], sketch: Sketch | None = None) -> None:
         super().__init__()
+        self.widths = tuple(widths)
         self.sketch = sketch
         self.register_buffer("matrix", matrix)
 
     def forward(self, features: Tensor, images: Tensor) -> Tensor:
         others = () if self.sketch is None else (self.sketch(images),)
-        return joint_rows(features, *others) @ self.matrix
+        own = [each[:, :width] for each, width in zip(features, self.widths, strict=True)]
+        return joint_rows(own, *others) @ self.matrix
 
 
-def unprojected(matrix: Tensor, clients: int, width: int) -> Tensor:
+def unprojected(matrix: Tensor, widths: Sequence[int]) -> Tensor:
     """W for features as they are: f_k (P W_k) is (f_k P) W_k, where clients projected theirs by P."""
-    narrow = projection(clients, width)
-    if narrow is None:
-        return matrix
-    end = clients * narrow.shape[1]
-    blocks = narrow.to(matrix) @ matrix[:end].view(clients, narrow.shape[1], -1)
-    return torch.cat([blocks.flatten(0, 1), matrix[end:]])
+    blocks, start = [], 0
+    for width, narrow in zip(widths, projections(widths), strict=True):
+        end = start + (width if narrow is None else narrow.shape[1])
+        block = matrix[start:end]
+        blocks.append(block if narrow is None else narrow.to(matrix) @ block)
+        start = end
+    return torch.cat([*blocks, matrix[start:]])
 
 
 @FUSIONS.register("joint-ridge")
@@ -53,13 +56,14 @@ class JointRidge(Fusion):
     """
 
     needs = ("joint_moments",)
+    mixes = True
     score_temperature = 0.15
     ridge: float = option(0.001, "ridge penalty, relative to the mean diagonal of X'X", above=0)
 
-    def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
+    def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
         matrix = ridge((upload.statistic(self.needs[0]) for upload in uploads), self.ridge)
-        matrix = unprojected(matrix.to(view.device), len(uploads), uploads[0].prototypes.shape[1])
-        return JointHead(matrix, self.sketch(view))
+        widths = [upload.prototypes.shape[1] for upload in uploads]
+        return JointHead(unprojected(matrix.to(view.device), widths), widths, self.sketch(view))
 
     def sketch(self, view: ServerView) -> Sketch | None:
         return None

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from anchorfl.describe import Sketch, ridge, with_constant
+from anchorfl.models import Encoder
 from anchorfl.options import option
 from anchorfl.registry import FUSIONS
 from anchorfl.server.fusion.base import FEATURES_AND_SKETCH, SKETCH, Fusion, Head, ServerView
 from anchorfl.server.fusion.class_mean import OwnersHead, owners_head
-from anchorfl.tensors import Tensors
 from anchorfl.wire import Upload
 
 
@@ -46,14 +46,15 @@ class SketchRidge(Fusion):
     """
 
     needs = ("sketch_moments",)
+    mixes = True
     score_temperature = 0.19
     reads = SKETCH
     ridge: float = option(0.001, "ridge penalty, relative to the mean diagonal of X'X", above=0)
 
-    def encoders(self, uploads: Sequence[Upload]) -> list[Tensors]:
+    def encoders(self, uploads: Sequence[Upload]) -> list[Encoder]:
         return []
 
-    def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
+    def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
         return sketch_head(uploads, view, self.ridge)
 
 
@@ -80,12 +81,13 @@ class SketchGuided(Fusion):
     """
 
     needs = ("class_means", "sketch_moments")
+    mixes = True
     score_temperature = 0.037
     reads = FEATURES_AND_SKETCH
     q: float = option(1.0, "exponent of a client's class count", at_least=0)
     guidance: float = option(0.1, "g, weight of the sketch's scores", at_least=0)
     ridge: float = option(0.001, "ridge penalty, relative to the mean diagonal of X'X", above=0)
 
-    def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
+    def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
         guide = sketch_head(uploads, view, self.ridge)
         return GuidedHead(owners_head(uploads, self.q, view.device), guide, self.guidance)

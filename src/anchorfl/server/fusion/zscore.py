@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from anchorfl.models import Encoder
 from anchorfl.registry import FUSIONS
 from anchorfl.server.fusion.averages import mean_prototypes
 from anchorfl.server.fusion.base import PROTOTYPES, Fusion, Head, ServerView
@@ -71,7 +72,8 @@ def root_weights(uploads: Sequence[Upload], device: torch.device) -> Tensor:
 
 def directions(uploads: Sequence[Upload], view: ServerView) -> Tensor:
     """The anchors that all share, or the mean of the prototypes where a method has none."""
-    return mean_prototypes(uploads) if view.anchors is None else view.anchors
+    anchors = view.anchors()
+    return mean_prototypes(uploads) if anchors is None else anchors
 
 
 @FUSIONS.register("zscore")
@@ -87,7 +89,7 @@ class ZScore(Fusion):
     score_temperature = 0.1
     reads = PROTOTYPES
 
-    def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
+    def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
         moments = [upload.statistic("feature_moments") for upload in uploads]
         counted = torch.stack([own["square"].any() for own in moments]).to(view.device)
         weights = root_weights(uploads, view.device) * counted
@@ -107,5 +109,5 @@ class ZScoreBatch(Fusion):
     score_temperature = 0.08
     reads = PROTOTYPES
 
-    def head(self, uploads: Sequence[Upload], encoders: Sequence[Tensors], view: ServerView) -> Head:
+    def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
         return BatchStandardisedHead(root_weights(uploads, view.device), directions(uploads, view))

@@ -1,0 +1,55 @@
+"""The second exchange: everybody's encoders go down, statistics under all of them come up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from anchorfl.errors import UserError
+from anchorfl.models import Encoder
+from anchorfl.tensors import Tensors, prefixed, section
+from anchorfl.wire.codec import pack, unpack
+
+
+@dataclass(frozen=True)
+class Request:
+    """The encoders to describe one's samples under, in this order; `task` is the hash of theirs."""
+
+    encoders: Sequence[Encoder]
+    task: str = ""
+
+    def to_bytes(self) -> bytes:
+        tensors: Tensors = {}
+        for number, encoder in enumerate(self.encoders):
+            tensors |= prefixed(str(number), encoder.weights)
+        names = [encoder.name for encoder in self.encoders]
+        return pack("request", {"networks": names, "task": self.task}, tensors)
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Request:
+        content, tensors = unpack("request", data)
+        names = content.get("networks")
+        if not isinstance(names, list):
+            raise UserError("this request names no encoders")
+        encoders = [Encoder(str(name), section(tensors, str(k))) for k, name in enumerate(names)]
+        return Request(encoders, str(content.get("task", "")))
+
+
+@dataclass(frozen=True)
+class Description:
+    """A site's answer: statistics of its samples under all encoders."""
+
+    client: int
+    statistics: Tensors
+    task: str = ""
+
+    def to_bytes(self) -> bytes:
+        return pack("description", {"client": self.client, "task": self.task}, self.statistics)
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Description:
+        content, tensors = unpack("description", data)
+        client = content.get("client")
+        if not isinstance(client, int):
+            raise UserError("this description names no client")
+        return Description(client, tensors, str(content.get("task", "")))
