@@ -65,7 +65,7 @@ class ModelOptions:
 @dataclass(frozen=True)
 class TrainOptions:
     rounds: int = option(
-        10, "rounds of local training; nothing is sent back to a client between them", at_least=1
+        10, "rounds of local training; one-shot methods send nothing back between them", at_least=1
     )
     local_epochs: int = option(1, "local epochs per round", at_least=1)
     batch_size: int = option(512, "samples per step (each is seen in two views)", at_least=1)
