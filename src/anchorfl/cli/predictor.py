@@ -12,6 +12,9 @@ from anchorfl.errors import UserError
 from anchorfl.settings import parse_words
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", show_default=False)]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Import code that the run's folder names (its encoder).")
+]
 RunOrFile = Annotated[Path, typer.Argument(metavar="RUN|FILE.safetensors", show_default=False)]
 
 
@@ -19,6 +22,7 @@ def fuse(
     run: Run,
     settings: Settings = None,
     every: Annotated[bool, typer.Option("--all", help="Try every fusion.")] = False,
+    trust: Trust = False,
 ) -> None:
     """Fuse a finished run's uploads again, by its own fusions or others; nothing is trained.
 
@@ -33,7 +37,7 @@ def fuse(
     from anchorfl.report.fusions import show_fusions
     from anchorfl.runs import read_run
 
-    found = fuse_again(read_run(run), parse_words(settings or []), every)
+    found = fuse_again(read_run(run, trust), parse_words(settings or []), every)
     show_fusions(make_console(), found)
 
 
@@ -44,6 +48,7 @@ def predict(
     csv: Annotated[
         Path | None, typer.Option(help="Also write the predictions there.", show_default=False)
     ] = None,
+    trust: Trust = False,
 ) -> None:
     """Predict the class of images, with its probability.
 
@@ -56,7 +61,7 @@ def predict(
     from anchorfl.report.console import make_console
     from anchorfl.report.predictions import show_predictions, write_predictions
 
-    predictions = predict_images(open_predictor(run), files, top)
+    predictions = predict_images(open_predictor(run, trust), files, top)
     show_predictions(make_console(), predictions)
     if csv is not None:
         write_predictions(predictions, csv)
@@ -68,6 +73,7 @@ def evaluate(
         str, typer.Option(help="A data set, or a folder of class folders.", show_default=False)
     ],
     root: Annotated[str, typer.Option(help="Folder that holds data sets.")] = "data",
+    trust: Trust = False,
 ) -> None:
     """Measure a predictor on labelled images: accuracy, recall by class, calibration.
 
@@ -80,13 +86,14 @@ def evaluate(
     from anchorfl.report.console import make_console
     from anchorfl.report.predictions import show_measures
 
-    predictor = open_predictor(run)
+    predictor = open_predictor(run, trust)
     show_measures(make_console(), measure(predictor, labelled(predictor, data, root)))
 
 
 def export(
     run: RunOrFile,
     file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)],
+    trust: Trust = False,
 ) -> None:
     """Write a run's predictor: .safetensors (to load again), .pt2 (torch.export) or .onnx.
 
@@ -99,7 +106,7 @@ def export(
     from anchorfl.predictor import open_predictor
     from anchorfl.report.console import make_console, say
 
-    write(open_predictor(run).cpu(), file)
+    write(open_predictor(run, trust).cpu(), file)
     say(make_console(), f"predictor: {file}, {file.stat().st_size / 1e6:,.1f} MB")
 
 
@@ -113,6 +120,7 @@ def distill(
     out: Annotated[
         Path | None, typer.Option(help="File; by default student.safetensors in RUN.")
     ] = None,
+    trust: Trust = False,
 ) -> None:
     """Train one model to answer as the fused clients do, on images without labels.
 
@@ -133,4 +141,4 @@ def distill(
         raise UserError(f"{key}={value}: distill takes data.root=DIR and its own options")
     place = out or run / "student.safetensors"
     moved = None if root is None else str(root)
-    distill_and_report(make_console(), run, images, steps, place, moved)
+    distill_and_report(make_console(), run, images, steps, place, moved, trust)

@@ -66,6 +66,8 @@ class FusedAgain:
 def fuse_again(run: Run, words: Mapping[str, object], every: bool) -> FusedAgain:
     """Evaluate a finished run's uploads under its own fusions, under others, or under all."""
     config = with_words(run.config, words)
+    if "model.name" not in words:
+        run.vouched(config)
     with using_threads(config.general.threads or torch.get_num_threads()):
         return fuse_by(run, config, words, every)
 
@@ -96,8 +98,9 @@ def fuse_by(run: Run, config: Config, words: Mapping[str, object], every: bool) 
 def with_words(stored: Config, words: Mapping[str, object]) -> Config:
     """A run's settings, some of them given anew; a new choice of fusions forgets the old options."""
     for key, value in words.items():
-        if key.partition(".")[0] != "fusion" and key not in ("device", "data.root"):
-            raise UserError(f"{key}={value}: fuse takes fusion, fusion.NAME.OPTION, device, data.root")
+        if key.partition(".")[0] != "fusion" and key not in ("device", "data.root", "model.name"):
+            taken = "fusion, fusion.NAME.OPTION, device, data.root, model.name"
+            raise UserError(f"{key}={value}: fuse takes {taken}")
     settings = flatten(stored.to_dict())
     if "fusion" in words:
         settings = {key: value for key, value in settings.items() if not key.startswith("fusion.")}

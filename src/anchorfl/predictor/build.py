@@ -25,12 +25,10 @@ CPU = torch.device("cpu")
 def predictor_of(run: Run) -> Predictor:
     """Of a finished run, on the CPU and in fp32."""
     summary = run.require_end().summary
-    uploads = uploads_of(run, CPU)
-    assert summary.images is not None
-    assert summary.class_names is not None
-    temperature = (summary.temperature or {}).get(next(iter(run.config.fusion)))
-    facts = ImageFacts.from_json(summary.images)
-    return build_predictor(run.config, facts, uploads, summary.class_names, temperature)
+    config = run.vouched(run.config)
+    facts, uploads = run.facts(), uploads_of(run, CPU)
+    temperature = (summary.temperature or {}).get(next(iter(config.fusion)))
+    return build_predictor(config, facts, uploads, summary.class_names or [], temperature)
 
 
 @torch.no_grad()

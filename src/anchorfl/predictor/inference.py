@@ -41,13 +41,16 @@ class Measures:
     recall: dict[str, float | None]
 
 
-def open_predictor(place: Path) -> Predictor:
-    """Of a run's folder, or of a file that `anchorfl export` wrote; on the device there is."""
+def open_predictor(place: Path, trust: bool = False) -> Predictor:
+    """Of a run's folder, or of a file that `anchorfl export` wrote; on the device there is.
+
+    Code that a run's folder names is imported only where the user trusts it.
+    """
     if not place.exists():
         raise UserError(f"{place}: no such file or folder")
     if place.is_file() and place.suffix != ".safetensors":
         raise UserError(f"{place}: name a run's folder, or a predictor that ends in .safetensors")
-    predictor = load_predictor(place) if place.is_file() else predictor_of(read_run(place))
+    predictor = load_predictor(place) if place.is_file() else predictor_of(read_run(place, trust))
     return predictor.to(choose_device("auto"))
 
 

@@ -27,10 +27,16 @@ from anchorfl.server import count_flops
 
 
 def distill_and_report(
-    console: Console, folder: Path, images: Path | None, steps: int, out: Path, root: str | None
+    console: Console,
+    folder: Path,
+    images: Path | None,
+    steps: int,
+    out: Path,
+    root: str | None,
+    trust: bool,
 ) -> None:
     check_target(out)
-    run = read_run(folder)
+    run = read_run(folder, trust)
     teacher, dataset = predictor_of(run), data_of(run, root)
     source = find_source(run, teacher.shape, dataset, images)
     say(console, f"{steps:,} steps on {source.name}")

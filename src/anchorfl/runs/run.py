@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from anchorfl.config import Config, TrainOptions
+from anchorfl.data import ImageFacts
 from anchorfl.errors import UserError
 from anchorfl.objective import Balance
 from anchorfl.options import build
@@ -24,12 +25,17 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Run:
-    """A run as its folder holds it, whether it finished, stopped, failed or is still going."""
+    """A run as its folder holds it, whether it finished, stopped, failed or is still going.
+
+    A folder may be somebody else's. Code that its settings name is imported only where the run is
+    `trusted`.
+    """
 
     folder: Path
     settings: Mapping[str, object]
     summary: Summary
     metrics: list[Record] = field(repr=False)
+    trusted: bool = False
 
     @property
     def files(self) -> RunFolder:
@@ -44,6 +50,23 @@ class Run:
         """Everything resolved; asks for the code of the run's fusions and data set."""
         settings = dict(self.settings)
         return resolve(str(settings.pop("method")), settings)
+
+    def vouched(self, config: Config) -> Config:
+        """The settings to build networks from, refused where they name code that nobody vouched for."""
+        code = [name for name in config.model.names if ":" in name]
+        if code and not self.trusted:
+            raise UserError(
+                f"{self.folder}: its encoder is code ({code[0]}), which is imported only if you"
+                " trust it: add --trust"
+            )
+        return config
+
+    def facts(self) -> ImageFacts:
+        """The shape of its images, and how many classes."""
+        try:
+            return ImageFacts.from_json(self.summary.images or {})
+        except (KeyError, TypeError, ValueError):
+            raise UserError(f"{self.files.summary}: is corrupt (no shape of images)") from None
 
     @cached_property
     def clients(self) -> dict[int, list[Record]]:
@@ -92,7 +115,7 @@ class Run:
         return self
 
 
-def read_run(folder: str | PathLike[str]) -> Run:
+def read_run(folder: str | PathLike[str], trust: bool = False) -> Run:
     """The run in a folder; its files may be compressed (`metrics.jsonl.gz`)."""
     place = RunFolder(Path(folder))
     if not place.path.is_dir():
@@ -113,7 +136,7 @@ def read_run(folder: str | PathLike[str]) -> Run:
         summary = Summary() if text is None else Summary.from_json(text)
     except (ValueError, TypeError):
         raise UserError(f"{place.summary}: is corrupt") from None
-    return Run(place.path, settings, summary, metrics)
+    return Run(place.path, settings, summary, metrics, trust)
 
 
 def in_words_of_today(path: Path) -> str | None:
