@@ -50,7 +50,7 @@ def test_the_command_prints_the_table_and_says_what_it_could_not_try(tmp_path: P
 
 @pytest.mark.parametrize("word", [{"model.name": "resnet18"}, {"seed": 5}, {"upload.min_count": 1}])
 def test_what_clients_have_done_cannot_be_changed(finished: Result, word: dict[str, object]) -> None:
-    with pytest.raises(UserError, match="fuse takes fusion|is of small-cnn, not of resnet18"):
+    with pytest.raises(UserError, match=r"fuse takes fusion|is of small-cnn, not of resnet18"):
         fuse_again(finished.run, {**word, "device": "cpu"}, every=False)
 
 

@@ -13,6 +13,8 @@ from anchorfl.data.dataset import Split
 from anchorfl.errors import UserError
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"}
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF")
+"""No other is opened, whatever a file's name says: some of Pillow's start programs."""
 ImageFile = tuple[Path, int]
 SIXTEEN_BIT = {"I", "I;16", "I;16B", "I;16L", "I;16N"}
 TEST_NAMES = ("test", "val", "valid", "validation")
@@ -25,7 +27,7 @@ def read_images(files: Sequence[ImageFile], size: int, channels: int) -> Split:
     images = np.empty((len(files), channels, size, size), np.uint8)
     for row, (path, _) in enumerate(files):
         try:
-            with Image.open(path) as opened:
+            with Image.open(path, formats=FORMATS) as opened:
                 image = eight_bit(ImageOps.exif_transpose(opened), path)
             image = image.convert("RGB" if channels == 3 else "L")
             if image.size != (size, size):
@@ -79,13 +81,13 @@ def listed(root: Path, classes: list[str]) -> list[ImageFile]:
         (path, label)
         for label, name in enumerate(classes)
         for path in sorted((root / name).glob("**/*"))
-        if path.suffix.lower() in SUFFIXES and path.name[0] != "."
+        if path.suffix.lower() in SUFFIXES and path.name[0] != "." and path.is_file()
     ]
 
 
 def is_grey(path: Path) -> bool:
     try:
-        with Image.open(path) as image:
+        with Image.open(path, formats=FORMATS) as image:
             return image.mode in GREY
     except UNREADABLE:
         return False

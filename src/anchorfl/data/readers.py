@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import struct
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from anchorfl.config import DataOptions
 from anchorfl.data.dataset import Bytes, Labels, Split
 from anchorfl.data.folder import read_images
+from anchorfl.data.matlab import read_mat
 from anchorfl.data.unpickle import read_pickled_arrays
 from anchorfl.errors import UserError
 from anchorfl.registry import DATASETS
@@ -21,6 +21,8 @@ Splits = tuple[Split, Split, list[str]]
 DIGITS = [str(digit) for digit in range(10)]
 FASHION = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"]
 FASHION += ["Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"]
+LARGEST_IDX = 1 << 26
+"""Bytes; MNIST's training images have 47 million."""
 SYSTEM_FASHION = Path("/usr/share/datasets/fashion-mnist")
 
 
@@ -96,16 +98,14 @@ def read_svhn(root: Path, options: DataOptions) -> Splits:
     """The cropped-digit .mat files; the digit 0 is written there as label 10."""
 
     def split(part: str) -> Split:
-        from scipy.io import loadmat
-
         path = find("svhn", root, f"{part}_32x32.mat")
-        try:
-            content: dict[str, Any] = loadmat(path, variable_names=["X", "y"])
-            images = np.ascontiguousarray(content["X"].transpose(3, 2, 0, 1))
-            labels = content["y"].reshape(-1).astype(np.int64) % 10
-        except Exception as error:  # a corrupt .mat can raise nearly anything
-            raise UserError(f"{path}: truncated or corrupt ({type(error).__name__})") from None
-        return Split(images, labels)
+        images, labels = read_mat(path, ("X", "y"))
+        if images.dtype != np.uint8 or images.ndim != 4 or images.shape[:3] != (32, 32, 3):
+            raise UserError(f"{path}: corrupt, X holds no 32 x 32 colour images")
+        if not np.isin(labels, range(1, 11)).all():
+            raise UserError(f"{path}: corrupt, y holds other labels than 1 to 10")
+        in_order = np.ascontiguousarray(images.transpose(3, 2, 0, 1))
+        return Split(in_order, labels.reshape(-1).astype(np.int64) % 10)
 
     return split("train"), split("test"), DIGITS
 
@@ -114,14 +114,25 @@ def read_idx(path: Path, dimensions: int) -> Bytes:
     """An idx file of bytes, gzipped or not: magic 0x0000 08 <dimensions>, sizes, then the values."""
     try:
         raw = path.read_bytes()
-        content = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+        content = unzipped(raw, path) if raw[:2] == b"\x1f\x8b" else raw
         magic, *sizes = struct.unpack_from(f">{dimensions + 1}I", content)
-    except (OSError, EOFError, struct.error, gzip.zlib.error):  # type: ignore[attr-defined]
+    except (OSError, EOFError, struct.error, zlib.error):
         raise UserError(f"{path}: truncated or corrupt") from None
     offset = 4 * (dimensions + 1)
     if magic != 0x0800 + dimensions or len(content) - offset != int(np.prod(sizes)):
         raise UserError(f"{path}: truncated or corrupt, not an idx file of its stated size")
     return np.frombuffer(content, np.uint8, offset=offset).reshape(sizes).copy()
+
+
+def unzipped(data: bytes, path: Path) -> bytes:
+    """A gzip file's content, up to more than any official one holds."""
+    machine = zlib.decompressobj(wbits=31)
+    content = machine.decompress(data, LARGEST_IDX)
+    if machine.unconsumed_tail:
+        raise UserError(f"{path}: unpacks to more than any official file holds")
+    if not machine.eof:
+        raise EOFError
+    return content
 
 
 def find_idx(name: str, root: Path, part: str) -> Path:

@@ -77,7 +77,7 @@ def image_files(place: Path) -> list[Path]:
     if place.is_file():
         return [place]
     found = (path for path in sorted(place.glob("**/*")) if path.suffix.lower() in SUFFIXES)
-    return [path for path in found if path.name[0] != "."]
+    return [path for path in found if path.name[0] != "." and path.is_file()]
 
 
 @torch.no_grad()
