@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 from anchorfl import Experiment, load_run
-from anchorfl.data import ImageFacts
+from anchorfl.data import ImageFacts, Partition, listed
+from anchorfl.data.partition import load_partition
 from anchorfl.errors import UserError
 from tests.conftest import command, tiny_split
 from tests.predictor.test_inference import Image
@@ -93,3 +95,74 @@ def test_facts_that_are_not_of_images_are_refused(change: dict[str, object]) -> 
     assert ImageFacts.from_json(facts).shape == (1, 8, 8)
     with pytest.raises((ValueError, TypeError)):
         ImageFacts.from_json({**facts, **change})
+
+
+def test_a_class_name_leads_nowhere_outside_the_folder(tmp_path: Path) -> None:
+    for place in ("inside/cat", "outside"):
+        (tmp_path / place).mkdir(parents=True)
+        Image.fromarray(tiny_split().images[0, 0]).save(tmp_path / place / "0.png")
+    found = listed(tmp_path / "inside", ["cat", "../outside", str(tmp_path / "outside")])
+    assert [(path.parent.name, label) for path, label in found] == [("cat", 0)]
+
+
+def test_deep_or_endless_files_are_one_line(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    Experiment("v4", train={"rounds": 1}, seed=1, out=folder).run()
+    whole = {
+        name: (folder / name).read_text() for name in ("config.yaml", "metrics.jsonl", "summary.json")
+    }
+    deep = "[" * 100_000
+    bomb = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+        f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n"
+        for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+    )
+    changes = {
+        "config.yaml": [deep, f"method: v4\n{bomb}"],
+        "metrics.jsonl": [
+            deep,
+            "{}",
+            '{"event": "client"}',
+            '{"event": "round", "accuracy": {"x": 7}}',
+        ],
+        "summary.json": [deep, '{"status": "finished", "class_names": {"a": 1}}'],
+    }
+    for name, texts in changes.items():
+        whole = (folder / name).read_text()
+        for text in texts:
+            (folder / name).write_text(text + "\n")
+            done = command("compare", "run", cwd=tmp_path)
+            assert done.returncode == 2, (name, text[:40])
+            assert done.stderr.count("\n") == 1
+            assert "Traceback" not in done.stderr
+        (folder / name).write_text(whole)
+
+
+def test_names_command_neither_terminal_nor_spreadsheet(tmp_path: Path) -> None:
+    folder = tmp_path / "run\x1b[31m"
+    Experiment("v4", train={"rounds": 1}, seed=1, out=folder).run()
+    text = (folder / "summary.json").read_text()
+    names = [f"=cmd()\x1b[2J{k}" for k in range(10)]
+    content = {**json.loads(text), "class_names": names}
+    (folder / "summary.json").write_text(json.dumps(content))
+    Image.fromarray(tiny_split().images[0, 0]).save(tmp_path / "picture.png")
+    for words in (
+        ["predict", folder.name, "picture.png", "--csv", "out.csv"],
+        ["compare", folder.name],
+    ):
+        done = command(*words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "\x1b" not in done.stdout + done.stderr
+    assert ",'=cmd()" in (tmp_path / "out.csv").read_text()
+
+
+def test_a_rehashed_partition_may_not_repeat_samples_or_hold_out_a_clients(tmp_path: Path) -> None:
+    labels = np.arange(12) % 4
+    for clients, validation, reason in (
+        ([[0, 1, 1], [2]], [], "the same sample twice"),
+        ([[0, 1], [2]], [2, 3], "holds out samples for validation that a client has"),
+    ):
+        parts = [np.array(own) for own in clients]
+        partition = Partition(parts, np.array([], np.int64), np.array(validation, np.int64))
+        partition.save(tmp_path / "partition.json", "tiny", labels)
+        with pytest.raises(UserError, match=reason):
+            load_partition(tmp_path / "partition.json", "tiny", labels)

@@ -54,14 +54,23 @@ def parse_words(words: list[str]) -> dict[str, object]:
     return settings
 
 
+class PlainLoader(yaml.SafeLoader):
+    """Values as they are written: an alias could stand for a billion of them."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("an alias")
+        return super().compose_node(parent, index)
+
+
 def read_yaml(path: Path, kind: str) -> Any:
     """What a user's file holds; `kind` states in an error what it was meant to be."""
     try:
-        return yaml.safe_load(path.read_text())
+        return yaml.load(path.read_text(), PlainLoader)
     except OSError as error:
         raise UserError(f"{kind} {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError):
-        raise UserError(f"{kind} {path}: is not valid YAML") from None
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
+        raise UserError(f"{kind} {path}: is not valid YAML (without aliases)") from None
 
 
 def read_preset(path: Path) -> dict[str, object]:

@@ -57,7 +57,9 @@ def main() -> None:
     try:
         sys.exit(app(standalone_mode=False) or 0)
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        from anchorfl.report.console import printable
+
+        print(f"error: {printable(str(error))}", file=sys.stderr)
         sys.exit(2)
     except OSError as error:
         if error.filename is None:

@@ -77,9 +77,12 @@ def class_folders(root: Path) -> list[str]:
 
 
 def listed(root: Path, classes: list[str]) -> list[ImageFile]:
+    """The images in the classes' folders; a name that is no folder here leads nowhere."""
+    here = set(class_folders(root))
     return [
         (path, label)
         for label, name in enumerate(classes)
+        if name in here
         for path in sorted((root / name).glob("**/*"))
         if path.suffix.lower() in SUFFIXES and path.name[0] != "." and path.is_file()
     ]

@@ -64,7 +64,7 @@ def load_partition(path: Path, dataset: str, labels: NDArray[np.int64]) -> Parti
         stored = (content["dataset"], content["samples"], content["labels"])
     except OSError as error:
         raise UserError(f"partition.file={path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, OverflowError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise UserError(f"partition.file={path}: is not a partition.json") from None
     if stored != (dataset, len(labels), labels_hash(labels)):
         raise UserError(
@@ -77,4 +77,8 @@ def load_partition(path: Path, dataset: str, labels: NDArray[np.int64]) -> Parti
     everything = np.concatenate([public, validation, *clients])
     if partition.hash != content["hash"] or np.any((everything < 0) | (everything >= len(labels))):
         raise UserError(f"partition.file={path}: its indices do not match its hash")
+    if any(len(np.unique(own)) < len(own) for own in (public, validation, *clients)):
+        raise UserError(f"partition.file={path}: gives a client the same sample twice")
+    if np.isin(validation, np.concatenate([public, *clients])).any():
+        raise UserError(f"partition.file={path}: holds out samples for validation that a client has")
     return partition

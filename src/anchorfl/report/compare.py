@@ -16,7 +16,7 @@ from anchorfl.report.console import say
 from anchorfl.report.lambda_tables import markdown
 from anchorfl.report.page import fill_page
 from anchorfl.report.page_charts import COLOURS, curve
-from anchorfl.report.tables import plain_table
+from anchorfl.report.tables import plain_table, spreadsheet_cell
 from anchorfl.runs import INCIDENTAL, Run
 
 SAME = ("data.name", "partition.kind", "partition.alpha", "partition.clients")
@@ -184,4 +184,4 @@ def write_table(headings: Sequence[str], rows: Sequence[Sequence[str]], path: Pa
         path.write_text(markdown(headings, rows))
     else:
         with path.open("w", newline="") as file:
-            csv.writer(file).writerows([headings, *rows])
+            csv.writer(file).writerows(map(spreadsheet_cell, row) for row in (headings, *rows))

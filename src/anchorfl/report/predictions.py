@@ -10,7 +10,7 @@ from rich.console import Console
 
 from anchorfl.predictor import Measures, Prediction
 from anchorfl.report.console import say
-from anchorfl.report.tables import plain_table
+from anchorfl.report.tables import plain_table, spreadsheet_cell
 
 HEADINGS = ("class", "probability")
 
@@ -34,7 +34,7 @@ def write_predictions(predictions: Sequence[Prediction], path: Path) -> None:
         for each in predictions:
             pairs = zip(each.names, each.probabilities, strict=True)
             cells = [cell for name, chance in pairs for cell in (name, f"{chance:.6f}")]
-            writer.writerow([each.path, *cells])
+            writer.writerow([spreadsheet_cell(value) for value in (each.path, *cells)])
 
 
 def show_measures(console: Console, measures: Measures) -> None:

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from anchorfl.objective import label_entropy
+from anchorfl.report.console import printable
 from anchorfl.runs import Summary
 
 STATISTICS_WIDTH, LABEL_WIDTH = 40, 6
@@ -72,7 +73,7 @@ def result_table(summary: Summary) -> Table:
         table.add_column(heading, justify="right")
     for number, name in enumerate(summary.final_accuracy or {}):
         cells = [shape.format((values or {})[name]) for values, shape in measures.values()]
-        table.add_row(name + (" (primary)" if number == 0 else ""), *cells)
+        table.add_row(cell(name) + (" (primary)" if number == 0 else ""), *cells)
     alone = summary.best_client()
     if alone is not None:
         table.add_section()
@@ -94,15 +95,27 @@ def plain_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: s
         prose = any(" " in row[number] for row in rows)
         justify: JustifyMethod = "left" if prose else "right"
         table.add_column(
-            escape(heading), justify=justify, min_width=None if prose else widest, overflow="fold"
+            cell(heading), justify=justify, min_width=None if prose else widest, overflow="fold"
         )
     for row in rows:
-        table.add_row(*map(escape, row))
+        table.add_row(*map(cell, row))
     return table
 
 
+def cell(text: str) -> str:
+    """As it is: no markup, nothing that commands a terminal."""
+    return escape(printable(text))
+
+
 def new_table(title: str) -> Table:
-    return Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    return Table(title=cell(title), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+
+
+def spreadsheet_cell(value: object) -> str:
+    """Text that a spreadsheet would take for a formula gets an apostrophe before it."""
+    text = str(value)
+    number = text.replace(".", "", 1).lstrip("+-").isdigit()
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") and not number else text
 
 
 def listing(rows: Sequence[tuple[str, str]]) -> Table:

@@ -17,7 +17,7 @@ from anchorfl.objective import Balance
 from anchorfl.options import build
 from anchorfl.registry import METHODS
 from anchorfl.runs.folder import RunFolder, text_of
-from anchorfl.runs.summary import Summary
+from anchorfl.runs.summary import Summary, check_accuracies
 from anchorfl.settings import build_align, is_format_2, preset_settings, read_yaml, resolve
 
 Record = dict[str, Any]
@@ -128,15 +128,40 @@ def read_run(folder: str | PathLike[str], trust: bool = False) -> Run:
     settings = preset_settings(content, place.config)
     read = in_words_of_today if is_format_2(content) else text_of
     try:
-        metrics = [json.loads(line) for line in (read(place.metrics) or "").splitlines()]
-    except ValueError:
+        metrics = [record_of(line) for line in (read(place.metrics) or "").splitlines()]
+    except (ValueError, RecursionError):
         raise UserError(f"{place.metrics}: is corrupt") from None
     try:
         text = read(place.summary)
         summary = Summary() if text is None else Summary.from_json(text)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         raise UserError(f"{place.summary}: is corrupt") from None
     return Run(place.path, settings, summary, metrics, trust)
+
+
+EVENTS = {
+    "client": ("round", "client", "samples", "base_loss", "lambda_raw"),
+    "round": ("round", "accuracy", "local_accuracy"),
+    "warning": ("kind", "message"),
+    "epoch": ("round", "client"),
+}
+"""What a line of each kind holds at least."""
+
+
+def record_of(line: str) -> Record:
+    """A line of metrics.jsonl; ValueError where it is none that a run writes."""
+    record = json.loads(line)
+    if not isinstance(record, dict) or record.get("event") not in EVENTS:
+        raise ValueError("no event")
+    if any(key not in record for key in EVENTS[record["event"]]):
+        raise ValueError("a key is missing")
+    if record["event"] == "client":
+        numbers = (value for key, value in record.items() if key != "event")
+        if not all(value is None or isinstance(value, int | float) for value in numbers):
+            raise ValueError("not a number")
+    if record["event"] == "round" and record["accuracy"] is not None:
+        check_accuracies(record["accuracy"])
+    return record
 
 
 def in_words_of_today(path: Path) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -57,7 +58,11 @@ class Summary:
         if not isinstance(content, dict) or "status" not in content:
             raise ValueError("no summary")
         known = {item.name for item in fields(Summary)}
-        return Summary(**{key: value for key, value in content.items() if key in known})
+        found = {key: value for key, value in content.items() if key in known}
+        for key, check in CHECKS.items():
+            if found.get(key) is not None:
+                check(found[key])
+        return Summary(**found)
 
     @property
     def ended(self) -> bool:
@@ -74,3 +79,36 @@ class Summary:
         """How many images the accuracies were measured on."""
         matrix = next(iter((self.confusion or {}).values()), None)
         return None if matrix is None else sum(map(sum, matrix))
+
+
+def check_accuracies(value: object) -> None:
+    """By fusion, a share in 0..1."""
+    expect(isinstance(value, dict))
+    for name, share in value.items():  # type: ignore[attr-defined]
+        expect(isinstance(name, str) and isinstance(share, int | float) and 0 <= share <= 1)
+
+
+def check_names(value: object) -> None:
+    expect(isinstance(value, list) and all(isinstance(name, str) for name in value))
+
+
+def check_counts(value: object) -> None:
+    """Rows of whole numbers, all of one length."""
+    expect(isinstance(value, list) and len({len(row) for row in value}) == 1)
+    expect(all(isinstance(count, int) and count >= 0 for row in value for count in row))  # type: ignore[attr-defined]
+
+
+def expect(holds: bool) -> None:
+    if not holds:
+        raise ValueError("not what a summary holds")
+
+
+CHECKS: dict[str, Callable[[object], None]] = {
+    "final_accuracy": check_accuracies,
+    "peak_test_accuracy": check_accuracies,
+    "balanced_accuracy": check_accuracies,
+    "class_names": check_names,
+    "warnings": check_names,
+    "label_table": check_counts,
+}
+"""Values of a summary by key, checked before anything uses them."""

@@ -50,5 +50,5 @@ class ClientRound:
                 name: None if value is None else value + 0 for name, value in known.items()
             }
             return ClientRound(**numbers, readings=readings)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise UserError("these bytes are not a valid report of a round") from None
