@@ -11,7 +11,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "anchorfl"
 LAYERS = [
-    {"errors"},
+    {"errors", "files"},
     {"registry", "tensors", "randomness"},
     {"options", "methods"},
     {"config"},

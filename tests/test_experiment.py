@@ -136,7 +136,7 @@ def test_a_damaged_run_folder_is_refused_with_the_reason(tmp_path: Path) -> None
     (folder / "uploads/client-001.safetensors").unlink()
     with pytest.raises(UserError, match=r"client-001\.safetensors: missing"):
         _ = load_run(folder).predictor
-    (folder / "metrics.jsonl").write_text('{"event": ')
+    (folder / "metrics.jsonl").write_text('{"event": \n')
     with pytest.raises(UserError, match=r"metrics\.jsonl: is corrupt"):
         load_run(folder)
     (folder / "metrics.jsonl").unlink()

@@ -10,7 +10,7 @@ from typing import Any
 
 from anchorfl.config import CONFIG_FORMAT, Config
 from anchorfl.data import draw_name
-from anchorfl.engine import Federation, Ledger, Listener, MetricsWriter, RunEnded, write_uploads
+from anchorfl.engine import Federation, Ledger, Listener, MetricsWriter, RunEnded, packed, write_uploads
 from anchorfl.predictor import Predictor, predictor_of
 from anchorfl.registry import LISTENERS, TRACKERS
 from anchorfl.runs import Record, Run, RunFolder, Summary, read_run
@@ -98,9 +98,12 @@ def run_config(config: Config, listeners: tuple[Listener, ...] = ()) -> Result:
         status = "stopped"
         raise
     finally:
-        sizes = write_uploads(folder, outcome.uploads) if outcome else {}
+        data = packed(outcome.uploads) if outcome else {}
+        sizes = {client: len(content) for client, content in data.items()}
         writer.close()
         folder.write_summary(ledger.summary(status, outcome, sizes))
+        if outcome:
+            write_uploads(folder, outcome.uploads, data)
         run = read_run(folder.path, trust=True)
         federation.emit(RunEnded(run))
     return Result(run)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchorfl.errors import UserError
+from anchorfl.files import write_whole
 
 Indices = NDArray[np.int64]
 
@@ -45,7 +46,7 @@ class Partition:
             "public": self.public.tolist(),
             "validation": self.validation.tolist(),
         }
-        path.write_text(json.dumps(content))
+        write_whole(path, json.dumps(content))
 
 
 def labels_hash(labels: NDArray[np.int64]) -> str:

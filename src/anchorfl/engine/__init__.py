@@ -19,7 +19,7 @@ from anchorfl.engine.federation import Federation, Outcome
 from anchorfl.engine.fuse_again import FusedAgain, fuse_again
 from anchorfl.engine.ledger import Ledger
 from anchorfl.engine.run_data import data_of
-from anchorfl.engine.stored_uploads import uploads_of, write_uploads
+from anchorfl.engine.stored_uploads import packed, uploads_of, write_uploads
 
 __all__ = [
     "BatchTrained",
@@ -41,6 +41,7 @@ __all__ = [
     "as_record",
     "data_of",
     "fuse_again",
+    "packed",
     "uploads_of",
     "write_uploads",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -11,12 +11,15 @@ from anchorfl.runs import Run, RunFolder
 from anchorfl.wire import Upload, complete, frozen_from_bytes, frozen_to_bytes
 
 
-def write_uploads(folder: RunFolder, uploads: Sequence[Upload]) -> dict[int, int]:
-    """One file per client, and what they all leave out once; returns each upload's bytes."""
-    packed = {upload.client: upload.to_bytes() for upload in uploads}
+def packed(uploads: Sequence[Upload]) -> dict[int, bytes]:
+    """By client, what travels."""
+    return {upload.client: upload.to_bytes() for upload in uploads}
+
+
+def write_uploads(folder: RunFolder, uploads: Sequence[Upload], data: Mapping[int, bytes]) -> None:
+    """One file per client, and what they all leave out once."""
     frozen = {upload.network: upload.frozen for upload in uploads if upload.frozen}
-    folder.write_uploads(packed, frozen_to_bytes(frozen) if frozen else None)
-    return {client: len(data) for client, data in packed.items()}
+    folder.write_uploads(data, frozen_to_bytes(frozen) if frozen else None)
 
 
 def uploads_of(run: Run, device: torch.device) -> list[Upload]:

@@ -16,6 +16,7 @@ from torch import nn
 from anchorfl.data import ImageFacts
 from anchorfl.describe import Sketch
 from anchorfl.errors import UserError
+from anchorfl.files import whole
 from anchorfl.models import build_network
 from anchorfl.predictor.module import Card, Predictor
 from anchorfl.registry import ENCODERS, FUSIONS
@@ -28,7 +29,8 @@ def export(predictor: Predictor, path: Path) -> None:
     """Write it in the form that the file's suffix names."""
     check_target(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    WRITERS[path.suffix.lower()](predictor, path)
+    with whole(path) as place:
+        WRITERS[path.suffix.lower()](predictor, place)
 
 
 def check_target(path: Path) -> None:

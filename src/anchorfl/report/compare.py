@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from anchorfl.errors import UserError
+from anchorfl.files import whole, write_whole
 from anchorfl.report.console import say
 from anchorfl.report.lambda_tables import markdown
 from anchorfl.report.page import fill_page
@@ -181,7 +182,7 @@ def show_comparison(
 def write_table(headings: Sequence[str], rows: Sequence[Sequence[str]], path: Path) -> None:
     """Markdown or CSV, by the file's name."""
     if path.suffix == ".md":
-        path.write_text(markdown(headings, rows))
+        write_whole(path, markdown(headings, rows))
     else:
-        with path.open("w", newline="") as file:
+        with whole(path) as place, place.open("w", newline="") as file:
             csv.writer(file).writerows(map(spreadsheet_cell, row) for row in (headings, *rows))

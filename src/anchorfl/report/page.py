@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from anchorfl.diagnose import diagnose
+from anchorfl.files import write_whole
 from anchorfl.report.page_charts import charts_of
 from anchorfl.runs import Run, Summary
 
@@ -35,7 +36,7 @@ def fill_page(data: dict[str, Any], path: Path) -> Path:
     template = files("anchorfl.report").joinpath("page.html").read_text()
     content = json.dumps({**EMPTY, **data}, allow_nan=False).replace("<", "\\u003c")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(template.replace("/*DATA*/", content))
+    write_whole(path, template.replace("/*DATA*/", content))
     return path
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from anchorfl.files import write_whole
 from anchorfl.report.lambda_tables import lambda_and_accuracy, lambda_by_client, steepest_client
 from anchorfl.report.png_plots import (
     accuracy_curves,
@@ -46,5 +47,5 @@ def write_lambda_tables(run: Run, path: Path) -> Path:
         client = steepest_client(run)
         tables += ["", f"# {run.method}: client {client} and the accuracy", ""]
         tables.append(lambda_and_accuracy(run, client))
-    path.write_text("\n".join(tables))
+    write_whole(path, "\n".join(tables))
     return path

@@ -15,6 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from anchorfl.errors import UserError
+from anchorfl.files import whole
 from anchorfl.report.tables import best_client
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def save(figure: Figure, path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():  # a class name in a script the font lacks, or very long
         warnings.simplefilter("ignore", UserWarning)
-        figure.savefig(path)
+        with whole(path) as place:
+            figure.savefig(place)
     return path
 
 

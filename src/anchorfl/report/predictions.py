@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from anchorfl.files import whole
 from anchorfl.predictor import Measures, Prediction
 from anchorfl.report.console import say
 from anchorfl.report.tables import plain_table, spreadsheet_cell
@@ -27,7 +28,7 @@ def show_predictions(console: Console, predictions: Sequence[Prediction]) -> Non
 
 def write_predictions(predictions: Sequence[Prediction], path: Path) -> None:
     """A row per image: file, then class and probability in turn."""
-    with path.open("w", newline="") as file:
+    with whole(path) as place, place.open("w", newline="") as file:
         writer = csv.writer(file)
         count = len(predictions[0].names)
         writer.writerow(["file", *(f"{word}{k + 1}" for k in range(count) for word in HEADINGS)])

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from anchorfl.errors import UserError
+from anchorfl.files import write_whole
 from anchorfl.runs.summary import Summary
 
 INCIDENTAL = (
@@ -84,18 +85,18 @@ class RunFolder:
         return RunFolder(path)
 
     def write_config(self, settings: Mapping[str, Any]) -> None:
-        self.config.write_text(yaml.safe_dump(dict(settings), sort_keys=False))
+        write_whole(self.config, yaml.safe_dump(dict(settings), sort_keys=False))
 
     def write_summary(self, summary: Summary) -> None:
-        self.summary.write_text(summary.to_json())
+        write_whole(self.summary, summary.to_json())
 
     def write_uploads(self, uploads: Mapping[int, bytes], frozen: bytes | None) -> None:
         """One file per client, and one of what they all leave out."""
         (self.path / "uploads").mkdir()
         for client, data in uploads.items():
-            self.upload(client).write_bytes(data)
+            write_whole(self.upload(client), data)
         if frozen is not None:
-            self.frozen.write_bytes(frozen)
+            write_whole(self.frozen, frozen)
 
     def read_uploads(self, sizes: list[int | None]) -> Iterator[bytes]:
         """The uploads of all clients that sent one, whose sizes the summary holds."""

@@ -128,7 +128,7 @@ def read_run(folder: str | PathLike[str], trust: bool = False) -> Run:
     settings = preset_settings(content, place.config)
     read = in_words_of_today if is_format_2(content) else text_of
     try:
-        metrics = [record_of(line) for line in (read(place.metrics) or "").splitlines()]
+        metrics = [record_of(line) for line in complete_lines(read(place.metrics) or "")]
     except (ValueError, RecursionError):
         raise UserError(f"{place.metrics}: is corrupt") from None
     try:
@@ -136,7 +136,7 @@ def read_run(folder: str | PathLike[str], trust: bool = False) -> Run:
         summary = Summary() if text is None else Summary.from_json(text)
     except (ValueError, TypeError, RecursionError):
         raise UserError(f"{place.summary}: is corrupt") from None
-    return Run(place.path, settings, summary, metrics, trust)
+    return Run(place.path, settings, summary, complete_rounds(metrics), trust)
 
 
 EVENTS = {
@@ -146,6 +146,21 @@ EVENTS = {
     "epoch": ("round", "client"),
 }
 """What a line of each kind holds at least."""
+
+
+def complete_lines(text: str) -> list[str]:
+    """Without a last line that was cut: a full disk or a kill may end a file anywhere."""
+    return text.split("\n")[:-1]
+
+
+def complete_rounds(metrics: list[Record]) -> list[Record]:
+    """Without the clients' records of a round that did not end."""
+    ended = {record["round"] for record in metrics if record["event"] == "round"}
+    return [
+        record
+        for record in metrics
+        if record["event"] not in ("client", "epoch") or record["round"] in ended
+    ]
 
 
 def record_of(line: str) -> Record:
