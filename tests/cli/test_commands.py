@@ -193,7 +193,17 @@ def test_cuda_without_a_gpu_is_one_line(tmp_path: Path) -> None:
         assert "no usable GPU" in done.stderr
 
 
-def test_a_stopped_run_says_so_and_keeps_whole_rounds(tmp_path: Path) -> None:
+def test_a_run_goes_on_when_nobody_reads_what_it_prints(tmp_path: Path) -> None:
+    line = f"{sys.executable} -m anchorfl run v4 train.rounds=2 out=run | head -1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line], cwd=tmp_path, capture_output=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "run/summary.json").read_text())["status"] == "finished"
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_stopped_run_says_so_and_keeps_whole_rounds(sent: signal.Signals, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "anchorfl", "run", "v4", "train.rounds=5000", "out=run"]
     process = subprocess.Popen(
         words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -202,9 +212,9 @@ def test_a_stopped_run_says_so_and_keeps_whole_rounds(tmp_path: Path) -> None:
     for line in process.stdout:
         if "round 1 " in line:
             break
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(sent)
     _, error = process.communicate(timeout=60)
-    assert (process.returncode, error.count("\n")) == (130, 1)
+    assert (process.returncode, error.count("\n")) == (128 + sent, 1)
     assert error.startswith("stopped")
     assert json.loads((tmp_path / "run/summary.json").read_text())["status"] == "stopped"
     lines = (tmp_path / "run/metrics.jsonl").read_text().splitlines()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -36,13 +36,26 @@ def keys_help() -> str:
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Ctrl-C, or a cluster's end of time, ends in one line; the run's status is `stopped`."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Ctrl-C, a cluster's end of time, or a terminal that closes, ends in one line and `stopped`.
+
+    The exit code is 128 and the signal's number. A second signal ends everything at once.
+    """
+    caught = signal.SIGINT
+
+    def stop(number: int, frame: object) -> NoReturn:
+        nonlocal caught
+        caught = signal.Signals(number)
+        signal.signal(number, signal.SIG_DFL)
+        raise KeyboardInterrupt
+
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, stop)
     try:
         yield
     except KeyboardInterrupt:
-        print("stopped: the run's folder holds the rounds that were finished", file=sys.stderr)
-        raise typer.Exit(130) from None
+        with suppress(OSError):
+            print("stopped: the run's folder holds the rounds that were finished", file=sys.stderr)
+        raise typer.Exit(128 + caught) from None
 
 
 def preset_with(preset: dict[str, object], words: dict[str, object]) -> tuple[str, dict[str, object]]:
