@@ -40,6 +40,12 @@ def test_a_task_holds_class_names_and_a_hash_that_its_uploads_repeat() -> None:
     stranger = replace(upload, task="another").to_bytes()
     with pytest.raises(UserError, match="the upload of client 0 answers another task"):
         Server(task, CPU).receive([stranger])
+    other = replace(upload, network="resnet18").to_bytes()
+    with pytest.raises(UserError, match=r"client 0: is of resnet18, not of small-cnn"):
+        Server(task, CPU).receive([other])
+    lacking = {name: upload.trained[name] for name in list(upload.trained)[:-1] if name != "mean"}
+    with pytest.raises(UserError, match=r"client 0: weights do not fit the model"):
+        Server(task, CPU).receive([replace(upload, trained=lacking).to_bytes()])
 
 
 def test_a_changed_byte_is_noticed() -> None:

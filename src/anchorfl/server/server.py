@@ -32,13 +32,16 @@ class Server:
         self.half = None if half is None else SERVER_HALVES.get(half)()
 
     def receive(self, messages: Sequence[bytes]) -> list[Upload]:
-        """Uploads out of bytes, complete, on the server's device, in the order of their clients."""
+        """Uploads out of bytes, admitted, complete, on the server's device, in the clients' order."""
         uploads = sorted((Upload.from_bytes(data) for data in messages), key=lambda each: each.client)
         for upload in uploads:
             if upload.task != self.task.hash:
                 raise UserError(f"the upload of client {upload.client} answers another task")
-        networks = {upload.network for upload in uploads if upload.trained}
-        return complete(uploads, {name: self._frozen(name) for name in networks}, self.device)
+        networks = {upload.network for upload in uploads if upload.network in self.runners.names}
+        frozen = {name: self._frozen(name) for name in networks}
+        whole = complete(uploads, frozen, self.device)
+        admit(whole, self.runners)
+        return whole
 
     def _frozen(self, network: str) -> Tensors:
         task = self.first.for_encoder(network or self.first.encoder)
