@@ -18,7 +18,7 @@ from anchorfl.engine.events import (
 from anchorfl.engine.federation import Federation, Outcome
 from anchorfl.engine.fuse_again import FusedAgain, fuse_again
 from anchorfl.engine.ledger import Ledger
-from anchorfl.engine.run_data import data_of
+from anchorfl.engine.run_data import data_of, facts_of
 from anchorfl.engine.stored_uploads import packed, uploads_of, write_uploads
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "Warned",
     "as_record",
     "data_of",
+    "facts_of",
     "fuse_again",
     "packed",
     "uploads_of",

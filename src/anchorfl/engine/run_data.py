@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
-from anchorfl.data import Dataset, labels_hash, load_dataset
+from anchorfl.data import Dataset, ImageFacts, labels_hash, load_dataset
 from anchorfl.errors import UserError
 from anchorfl.runs import Run
 
@@ -25,6 +25,14 @@ def data_of(run: Run, root: str | None = None) -> Dataset:
     if other is not None:
         raise UserError(f"data.root={options.root}: {other}; {MOVED}")
     return dataset
+
+
+def facts_of(run: Run) -> ImageFacts:
+    """The shape of a run's images, and how many classes."""
+    try:
+        return ImageFacts.from_json(run.summary.images or {})
+    except (KeyError, TypeError, ValueError):
+        raise UserError(f"{run.files.summary}: is corrupt (no shape of images)") from None
 
 
 def difference(run: Run, dataset: Dataset) -> str | None:

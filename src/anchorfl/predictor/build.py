@@ -10,7 +10,7 @@ import torch
 
 from anchorfl.config import Config
 from anchorfl.data import ImageFacts
-from anchorfl.engine import uploads_of
+from anchorfl.engine import facts_of, uploads_of
 from anchorfl.errors import UserError
 from anchorfl.models import public_name
 from anchorfl.predictor.module import Card, Predictor
@@ -26,7 +26,7 @@ def predictor_of(run: Run) -> Predictor:
     """Of a finished run, on the CPU and in fp32."""
     summary = run.require_end().summary
     config = run.vouched(run.config)
-    facts, uploads = run.facts(), uploads_of(run, CPU)
+    facts, uploads = facts_of(run), uploads_of(run, CPU)
     temperature = (summary.temperature or {}).get(next(iter(config.fusion)))
     return build_predictor(config, facts, uploads, summary.class_names or [], temperature)
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from anchorfl.config import Config, TrainOptions
-from anchorfl.data import ImageFacts
 from anchorfl.errors import UserError
 from anchorfl.objective import Balance
 from anchorfl.options import build
@@ -60,13 +59,6 @@ class Run:
                 " trust it: add --trust"
             )
         return config
-
-    def facts(self) -> ImageFacts:
-        """The shape of its images, and how many classes."""
-        try:
-            return ImageFacts.from_json(self.summary.images or {})
-        except (KeyError, TypeError, ValueError):
-            raise UserError(f"{self.files.summary}: is corrupt (no shape of images)") from None
 
     @cached_property
     def clients(self) -> dict[int, list[Record]]:
