@@ -33,8 +33,7 @@ def test_a_table_that_says_not_where_it_comes_from_is_refused() -> None:
 
 def test_every_table_that_can_be_made_stands_on_a_page() -> None:
     pages = "".join((DOCS / name).read_text() for name in PAGES)
-    wanting = [name for name in TABLES if f"<!-- table: {name} -->" not in pages]
-    assert all(name.startswith("004-") for name in wanting), wanting
+    assert not [name for name in TABLES if f"<!-- table: {name} -->" not in pages]
 
 
 def test_tables_without_a_record_say_so_to_the_reader() -> None:

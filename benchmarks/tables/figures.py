@@ -146,7 +146,7 @@ def fill(text: str) -> str:
 def figure(words: str) -> str:
     """RUN FUSION [ROUND], RUN peak FUSION, RUN largest lambda, or RUN KEY CLIENT ROUND."""
     place, *what = words.split()
-    name = f"study/{place}"
+    name = place if (RECORDS / place).is_dir() else f"study/{place}"
     match what:
         case ["largest", "lambda"]:
             return largest_lambda(name)

@@ -191,6 +191,8 @@ GUARDED = {
             "v10-seed2",
             "v7-linear-seed2",
             "v9-linear-seed2",
+            "v7-linear-seed3",
+            "v9-linear-seed3",
         )
     ],
     "V7, V9, V11, CIFAR-100": [

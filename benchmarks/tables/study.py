@@ -168,6 +168,8 @@ def v12_normalised() -> list[Row]:
 def alphas_004(form: str) -> list[Row]:
     rows = [["alpha", *(f"round {r}, {who}" for r in (0, 1, 2, 5) for who in ("diary", "ours"))]]
     for alpha, reported in DIARY["004"].items():
+        if not (RECORDS / f"study/004/{form}-{alpha}").is_dir():
+            continue
         cells = []
         for wanted, value in zip((0, 1, 2, 5), reported[form[:2]], strict=True):
             cells += [f"{value:.1f}", at_round(f"study/004/{form}-{alpha}", "feature-mean", wanted)]
@@ -197,6 +199,23 @@ def remedies_004() -> list[Row]:
     rows = [["", *(f"`{rule}`" for rule in RULES)]]
     for name in names:
         rows.append([f"`{name}`", *(final(f"study/004/{name}-0.05", rule) for rule in RULES)])
+    raw = lines("unnormalised.jsonl")[0]["unnormalised"]
+    rows.append(["`v4-scrambled`, tested on raw images", *(percent(raw[rule]) for rule in RULES)])
+    return rows
+
+
+@table("004-inside")
+def inside_004() -> list[Row]:
+    """Within V6's first round: accuracies after every local epoch, and how the bank's term moves."""
+    rows = [["client", "accuracy on", *(f"epoch {number}" for number in range(5))]]
+    records = run("study/004/v6-worded-0.05").metrics
+    epochs = [each for each in records if each["event"] == "epoch" and each["round"] == 0]
+    for client in range(5):
+        own = [each for each in epochs if each["client"] == client]
+        for split in ("train", "test"):
+            rows.append([str(client), split, *(percent(each[f"{split}_accuracy"]) for each in own)])
+        ends = [(each["align_losses"][0], each["align_losses"][-1]) for each in own]
+        rows.append([str(client), "A, first and last batch", *(f"{a:.2f} {b:.2f}" for a, b in ends)])
     return rows
 
 

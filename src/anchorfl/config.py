@@ -145,7 +145,6 @@ class GeneralOptions:
 CONFIG_FORMAT = 3
 """Of config.yaml: raised when a setting changes its meaning."""
 DEFAULT_FUSION = "sketch-guided,class-mean,feature-mean"
-DEFAULT_FUSION_OF_A_MIX = "sketch-guided,class-mean"
 SECTIONS: dict[str, type] = {
     "data": DataOptions,
     "partition": PartitionOptions,

@@ -35,6 +35,10 @@ class Method:
     server: str | None = None
     needs: tuple[str, ...] = ()
 
+    @property
+    def trains(self) -> bool:
+        return bool(self.base_terms)
+
 
 DIARY: dict[str, object] = {
     "partition.alpha": 0.05,

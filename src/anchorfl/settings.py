@@ -11,7 +11,6 @@ import yaml
 
 from anchorfl.config import (
     DEFAULT_FUSION,
-    DEFAULT_FUSION_OF_A_MIX,
     SECTIONS,
     Config,
     DataOptions,
@@ -66,7 +65,7 @@ class PlainLoader(yaml.SafeLoader):
 def read_yaml(path: Path, kind: str) -> Any:
     """What a user's file holds; `kind` states in an error what it was meant to be."""
     try:
-        return yaml.load(path.read_text(), PlainLoader)
+        return PlainLoader(path.read_text()).get_single_data()
     except OSError as error:
         raise UserError(f"{kind} {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
@@ -116,8 +115,7 @@ def resolve(method: str, settings: Mapping[str, object]) -> Config:
     for term in entry.base_terms:
         BASE_TERMS.get(term)
     model = build(ModelOptions, grouped["model"], "model")
-    usual = DEFAULT_FUSION if len(model.names) == 1 else DEFAULT_FUSION_OF_A_MIX
-    fusion = grouped[""].pop("fusion", usual)
+    fusion = grouped[""].pop("fusion", default_fusions(len(model.names) > 1))
     general = build(GeneralOptions, grouped[""], "")
     data = build(DataOptions, grouped["data"], "data")
     if data.flip is None:
@@ -230,6 +228,12 @@ def fill_upload(values: Mapping[str, object], pixels: int) -> UploadOptions:
     options = build(UploadOptions, values, "upload")
     filters = options.sketch_filters or (32 if pixels < TINY_IMAGE else 128)
     return replace(options, sketch_filters=filters)
+
+
+def default_fusions(mixed: bool) -> list[str]:
+    """Of different encoders, those alone that can be made of them."""
+    names = DEFAULT_FUSION.split(",")
+    return [name for name in names if FUSIONS.get(name).mixes] if mixed else names
 
 
 def resolve_fusions(names: object, options: Mapping[str, object]) -> dict[str, Any]:

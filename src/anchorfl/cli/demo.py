@@ -20,10 +20,10 @@ from anchorfl.report.png_plots import (
     evaluated_rounds,
     plot_accuracy,
 )
-from anchorfl.report.sweeps import outcome
+from anchorfl.report.sweeps import run_and_show
 from anchorfl.report.tables import plain_table
 from anchorfl.runs import Run, new_folder, read_run
-from anchorfl.sweep import Ended, Plan, run_sweep
+from anchorfl.sweep import Plan
 
 FORMS: dict[str, dict[str, object]] = {
     "v4": {"method": "v4"},
@@ -44,17 +44,9 @@ DEFAULT = DEFAULT_FUSION.split(",")[0]
 def run_demo(console: Console, rounds: int) -> None:
     """Train, then a table, figures, and what happened to V12's lambda."""
     plan = demo_plan(rounds)
-    total, count = len(plan.trials()), 0
-    say(console, f"{total} runs on digits, {plan.at_once} at once -> {plan.folder}")
-
-    def on_end(done: Ended) -> None:
-        nonlocal count
-        count += 1
-        say(console, f"{count}/{total} {done.trial.name}: {outcome(done)}")
-
-    failed = [done for done in run_sweep(plan, on_end) if done.error is not None]
+    failed = [done for done in run_and_show(console, plan) if done.error is not None]
     if failed:
-        raise UserError(f"{len(failed)} of {total} runs failed, {failed[0].trial.name} first")
+        raise UserError(f"{len(failed)} of the runs failed, {failed[0].trial.name} first")
     runs = {form: [read_run(plan.folder / f"{form}-seed{seed}") for seed in SEEDS] for form in FORMS}
     for form in SHOWN:
         write_figures(runs[form][0], runs[form][0].files.figures)

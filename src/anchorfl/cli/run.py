@@ -42,13 +42,16 @@ def stoppable() -> Iterator[None]:
     """
     caught = signal.SIGINT
 
+    known = [each for each in signal.Signals if each.name in ("SIGINT", "SIGTERM", "SIGHUP")]
+
     def stop(number: int, frame: object) -> NoReturn:
         nonlocal caught
         caught = signal.Signals(number)
-        signal.signal(number, signal.SIG_DFL)
+        for each in known:
+            signal.signal(each, signal.SIG_DFL)
         raise KeyboardInterrupt
 
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for each in known:
         signal.signal(each, stop)
     try:
         yield

@@ -32,13 +32,13 @@ class Engine(ABC):
     def describe(self, request: Request) -> list[Description]:
         """The second exchange."""
 
+    @abstractmethod
     def checkpoint(self) -> dict[int, Tensors]:
         """By site, all that a round leaves behind there."""
-        raise NotImplementedError
 
+    @abstractmethod
     def restore(self, saved: dict[int, Tensors]) -> None:
         """Put every site back to where a checkpoint was taken."""
-        raise NotImplementedError
 
     def trouble(self) -> str | None:
         """Why training is slower than it could be, if it is."""

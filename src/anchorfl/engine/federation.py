@@ -229,7 +229,7 @@ class Federation:
                 message = f"client {event.client} has a loss that is not finite; lower train.lr"
                 self.emit(Warned("non-finite", message, client=event.client, round=number))
             self._guard(as_record(event))
-        if not METHODS.get(self.config.method).base_terms:
+        if not METHODS.get(self.config.method).trains:
             return 0
         held = sum(len(own) for own in self.partition.clients)
         return held * self.config.train.local_epochs
@@ -258,7 +258,7 @@ def check(config: Config) -> None:
         )
     method = METHODS.get(config.method)
     for name, fusion in config.fusion.items():
-        if not method.base_terms and fusion.reads != SKETCH:
+        if not method.trains and fusion.reads != SKETCH:
             raise UserError(
                 f"fusion={names}: {name} needs encoders, and method {config.method} trains none;"
                 " use sketch-ridge"

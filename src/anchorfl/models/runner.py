@@ -74,8 +74,8 @@ class Runners:
     def __getitem__(self, name: str) -> Runner:
         return self._made(name or self.names[0])
 
-    def eval(self, encoders: Iterable[Encoder]) -> None:
-        """Networks in evaluation mode, so that BatchNorm uses its statistics."""
+    def evaluation_mode(self, encoders: Iterable[Encoder]) -> None:
+        """For these encoders' networks, so that BatchNorm uses its statistics."""
         for encoder in encoders:
             self[encoder.name].network.eval()
 

@@ -46,7 +46,7 @@ def build_predictor(
     config = replace(config, train=replace(config.train, precision="fp32", graphs=False))
     runners = runners_for(config, facts, CPU)
     encoders = fusion.encoders(uploads)
-    runners.eval(encoders)
+    runners.evaluation_mode(encoders)
     head = fusion.head(uploads, encoders, server_view(config, facts, runners))
     places = {public_name(name): name for name in config.model.names}
     card = Card(

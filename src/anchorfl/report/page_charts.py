@@ -53,8 +53,9 @@ def accuracy_series(run: Run) -> list[Series]:
         series.append(
             curve(name, rounds, values, COLOURS[index % len(COLOURS)], legend=name, width=2.4)
         )
-    alone = [100 * best for point in points if (best := best_client(point["local_accuracy"]))]
-    if alone:
+    best = [best_client(point["local_accuracy"]) for point in points]
+    alone = [100 * value for value in best if value is not None]
+    if len(alone) == len(rounds):
         series.append(
             curve("best client", rounds, alone, "#888888", legend="best single client", dash="7 4")
         )

@@ -18,16 +18,8 @@ SHOWN = 10
 
 
 def sweep_and_report(console: Console, plan: Plan) -> None:
-    total = len(plan.trials()) if plan.search is None else plan.search["trials"]
-    say(console, f"{total} runs, {plan.at_once} at once -> {plan.folder}")
-    started, count = time.perf_counter(), 0
-
-    def on_end(done: Ended) -> None:
-        nonlocal count
-        count += 1
-        say(console, f"{count}/{total} {done.trial.name}: {outcome(done)}")
-
-    ended = run_search(plan, on_end) if plan.search else run_sweep(plan, on_end)
+    started = time.perf_counter()
+    ended = run_and_show(console, plan)
     seconds = time.perf_counter() - started
     fresh = [done for done in ended if not done.skipped]
     if fresh:
@@ -42,7 +34,23 @@ def sweep_and_report(console: Console, plan: Plan) -> None:
         show_search(console, plan, good) if plan.search else show_tables(console, plan, good)
     if failed:
         names = ", ".join(done.trial.name for done in failed)
-        raise UserError(f"{len(failed)} of {total} runs failed: {names}; start again to repeat them")
+        raise UserError(
+            f"{len(failed)} of {len(ended)} runs failed: {names}; start again to repeat them"
+        )
+
+
+def run_and_show(console: Console, plan: Plan) -> list[Ended]:
+    """Run all of it, with a line as each ends."""
+    total = len(plan.trials()) if plan.search is None else plan.search["trials"]
+    say(console, f"{total} runs, {plan.at_once} at once -> {plan.folder}")
+    count = 0
+
+    def on_end(done: Ended) -> None:
+        nonlocal count
+        count += 1
+        say(console, f"{count}/{total} {done.trial.name}: {outcome(done)}")
+
+    return run_search(plan, on_end) if plan.search else run_sweep(plan, on_end)
 
 
 def outcome(done: Ended) -> str:

@@ -51,7 +51,7 @@ def costs_of(
     some = torch.arange(min(len(store.labels), count), device=store.index_device)
     images = store.take(some)[0].float() / 255
     trained = {upload.network: upload.encoder for upload in uploads if upload.trained}
-    runners.eval(trained.values())
+    runners.evaluation_mode(trained.values())
     features = {name: runners.encode(encoder, images) for name, encoder in trained.items()}
     encoding = {
         name: measured(partial(encode, runners, encoder, images), len(images), device)

@@ -91,9 +91,9 @@ class Fused:
 
 
 def runners_for(config: Config, facts: ImageFacts, device: torch.device) -> Runners:
-    """The networks of a finished experiment; their own weights count for nothing."""
+    """The networks of an experiment, to encode with; their own weights count for nothing."""
     networks = {
-        public_name(name): partial(build_network, name, facts, config.seed)
+        public_name(name): partial(build_network, name, facts, config.seed, freeze=config.model.freeze)
         for name in config.model.names
     }
     return Runners(networks, device, config.train.precision, config.train.graphs)
@@ -121,7 +121,7 @@ def fuse(
     fusions: Mapping[str, Fusion], uploads: Sequence[Upload], runners: Runners, view: ServerView
 ) -> dict[str, Fused]:
     """Every fusion of the uploads."""
-    runners.eval(upload.encoder for upload in uploads if upload.trained)
+    runners.evaluation_mode(upload.encoder for upload in uploads if upload.trained)
     fused = {}
     for name, fusion in fusions.items():
         started = time.perf_counter()
@@ -148,7 +148,7 @@ def evaluate(
 ) -> Evaluation:
     """What all fusions and all clients predict for the images of a store (or some of them)."""
     alone = [upload for upload in uploads if upload.trained]
-    runners.eval(upload.encoder for upload in alone)
+    runners.evaluation_mode(upload.encoder for upload in alone)
     owners = {upload.client: identity(upload.encoder) for upload in alone}
     distinct = dict(zip(owners.values(), (upload.encoder for upload in alone), strict=True))
     wanted: dict[str, list[tuple[int, ...]]] = {}

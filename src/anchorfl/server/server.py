@@ -10,11 +10,10 @@ from torch import Tensor
 
 from anchorfl.data import ImageStore
 from anchorfl.errors import UserError
-from anchorfl.models import Runners
 from anchorfl.registry import METHODS, SERVER_HALVES
 from anchorfl.server.admission import admit
 from anchorfl.server.costs import Cost, costs_of
-from anchorfl.server.evaluation import Evaluation, Fused, evaluate, fuse, server_view
+from anchorfl.server.evaluation import Evaluation, Fused, evaluate, fuse, runners_for, server_view
 from anchorfl.tensors import Tensors
 from anchorfl.wire import Description, Request, Task, Upload, complete
 
@@ -25,8 +24,7 @@ class Server:
     def __init__(self, task: Task, device: torch.device) -> None:
         self.task, self.config, self.device = task, task.config, device
         self.first = task
-        train = self.config.train
-        self.runners = Runners(task.networks(), device, train.precision, train.graphs)
+        self.runners = runners_for(self.config, task.facts, device)
         self.view = server_view(self.config, task.facts, self.runners)
         half = METHODS.get(self.config.method).server
         self.half = None if half is None else SERVER_HALVES.get(half)()

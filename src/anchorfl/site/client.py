@@ -225,7 +225,7 @@ class Client:
 
     def _described(self, encoders: Sequence[Encoder]) -> Iterator[Samples]:
         trainer, counts = self.trainer, self.class_counts.to(self.trainer.device)
-        trainer.runners.eval(encoders)
+        trainer.runners.evaluation_mode(encoders)
         may_leave = counts >= self.config.upload.min_count
         rows = torch.diag(may_leave.float())
         for images, labels in self._own_batches():

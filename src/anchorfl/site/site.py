@@ -17,8 +17,8 @@ from anchorfl.wire import Request, Task
 class Site:
     """Has its own samples and what it was sent. What is not returned here does not leave it.
 
-    `model` is an encoder of the site's own choice, code of its own among them; without it a built-in
-    one that the task names for it.
+    `model` is the site's own code for an encoder that the task only names (`code:NAME`); a built-in
+    one needs none.
     """
 
     def __init__(

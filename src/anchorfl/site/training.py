@@ -38,8 +38,9 @@ class Trainer:
         self.augmentation = augmentation_for(task.facts.shape, bool(task.config.data.flip))
         if not train.augment:
             self.augmentation = UNCHANGED
-        base_terms = METHODS.get(task.config.method).base_terms
-        self.terms = {name: BASE_TERMS.get(name) for name in base_terms}
+        method = METHODS.get(task.config.method)
+        self.trains = method.trains
+        self.terms = {name: BASE_TERMS.get(name) for name in method.base_terms}
 
     @cached_property
     def frozen_parts(self) -> list[nn.Module]:
@@ -62,10 +63,6 @@ class Trainer:
     def sketch(self) -> Sketch:
         """The fixed map of images that some fusions share, the same for every client."""
         return Sketch(self.task.facts.shape, *self.config.sketch).to(self.device)
-
-    @property
-    def trains(self) -> bool:
-        return bool(self.terms)
 
     def receive(self, task: Task) -> None:
         """A later task of a method of many rounds; what steps have recorded stays in its place."""

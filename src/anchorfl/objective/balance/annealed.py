@@ -6,16 +6,12 @@ Notation as in `uncertainty`; s is the schedule's factor, gamma a floor under sa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from anchorfl.objective.balance.base import Balance, progress_option, schedule_option
 from anchorfl.objective.balance.uncertainty import Decoupled, Uncertainty
 from anchorfl.objective.maths import N, exp, ratio
 from anchorfl.options import option
 from anchorfl.registry import BALANCES
-
-if TYPE_CHECKING:
-    pass
 
 GAMMA = "gamma / sa2 is added to what the sigmas see: a floor of 2 gamma under sa2"
 
