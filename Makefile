@@ -5,13 +5,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test soak lint bench clean
 
 demo: $(READY)
 	$(BIN)/anchorfl demo
 
 test: lint
 	$(BIN)/pytest
+
+# Twenty kills of a run, five of a sweep, fifty damaged checkpoints: about fifteen minutes.
+soak: $(READY)
+	$(BIN)/pytest -m soak
 
 bench: $(READY)
 	$(BIN)/python benchmarks/speed.py

@@ -11,7 +11,8 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "anchorfl"
 LAYERS = [
-    {"errors", "files"},
+    {"errors"},
+    {"files"},
     {"registry", "tensors", "randomness"},
     {"options", "methods"},
     {"config"},

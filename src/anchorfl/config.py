@@ -90,6 +90,11 @@ class TrainOptions:
     evaluate_inside: bool = option(
         False, "after every local epoch, measure each client alone on its training and on test images"
     )
+    checkpoint_every: int | None = option(
+        None,
+        "rounds from one checkpoint to the next; unset: 1 on a CPU, 10 on a GPU",
+        at_least=1,
+    )
     augment: bool = option(True, "train on augmented views; false: on the images as they are")
     reset_optimizer: bool = option(False, "reset the momentum every round, as the published code does")
     precision: str = option(
@@ -128,6 +133,17 @@ class UploadOptions:
 
 
 @dataclass(frozen=True)
+class ServerOptions:
+    min_sites: int = option(1, "uploads that must be admitted before anything is fused", at_least=1)
+    max_samples: int = option(10_000_000, "samples that one site may name at most", at_least=1)
+    robust: str = option(
+        "off",
+        "what is done about sites that may lie (docs/security.md): off, capped, cross-checked",
+        choices=("off", "capped", "cross-checked"),
+    )
+
+
+@dataclass(frozen=True)
 class GeneralOptions:
     seed: int = option(0, "random seed", at_least=0)
     device: str = option("auto", "auto, cpu, cuda, cuda:1, mps")
@@ -151,6 +167,7 @@ SECTIONS: dict[str, type] = {
     "model": ModelOptions,
     "train": TrainOptions,
     "upload": UploadOptions,
+    "server": ServerOptions,
 }
 
 
@@ -175,6 +192,7 @@ class Config:
     model: ModelOptions
     train: TrainOptions
     upload: UploadOptions
+    server: ServerOptions
     align: Balance
     target: AlignTarget | None
     fusion: dict[str, Fusion]

@@ -8,12 +8,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from anchorfl.config import CONFIG_FORMAT, Config
-from anchorfl.data import draw_name
-from anchorfl.engine import Federation, Ledger, Listener, MetricsWriter, RunEnded, packed, write_uploads
+from anchorfl.config import Config
+from anchorfl.engine import Listener, run_in_folder
 from anchorfl.predictor import Predictor, predictor_of
-from anchorfl.registry import LISTENERS, TRACKERS
-from anchorfl.runs import Record, Run, RunFolder, Summary, read_run
+from anchorfl.runs import Record, Run, Summary, read_run
 from anchorfl.settings import flatten, resolve
 
 
@@ -26,9 +24,12 @@ class Experiment:
     def __init__(self, method: str = "v4", **settings: Any) -> None:
         self.config: Config = resolve(method, flatten(settings))
 
-    def run(self, *listeners: Listener) -> Result:
-        """Run to the end; every event also goes to the listeners."""
-        return run_config(self.config, listeners)
+    def run(self, *listeners: Listener, restart: bool = False) -> Result:
+        """Run to the end; every event also goes to the listeners.
+
+        Where `out` holds the same experiment, unfinished, it goes on; `restart` begins it anew.
+        """
+        return Result(run_in_folder(self.config, listeners, restart))
 
 
 @dataclass(frozen=True)
@@ -75,56 +76,3 @@ class Result:
 def load_run(folder: str | PathLike[str], trust: bool = False) -> Result:
     """The result of a run that ended earlier; `trust` lets its predictor import code that it names."""
     return Result(read_run(folder, trust).require_end())
-
-
-def run_config(config: Config, listeners: tuple[Listener, ...] = ()) -> Result:
-    """Prepare, run, and keep everything in the run's folder, whatever happens on the way."""
-    federation = Federation.prepare(config)
-    config = federation.config
-    folder = RunFolder.create(config.general.out, run_name(config))
-    config = config.replace_general(out=str(folder.path))
-    own_listeners = named_listeners(folder, config)
-    folder.write_config({"format": CONFIG_FORMAT, **config.to_dict()})
-    labels = federation.dataset.train.labels
-    federation.partition.save(folder.partition, federation.dataset.name, labels)
-    ledger = Ledger(federation)
-    writer = MetricsWriter(folder.metrics)
-    federation.listeners = [writer, ledger, *listeners, *own_listeners]
-    status, outcome = "failed", None
-    try:
-        outcome = federation.run(str(folder.path))
-        status = "stopped" if federation.stopping else "finished"
-    except KeyboardInterrupt:
-        status = "stopped"
-        raise
-    finally:
-        data = packed(outcome.uploads) if outcome else {}
-        sizes = {client: len(content) for client, content in data.items()}
-        writer.close()
-        folder.write_summary(ledger.summary(status, outcome, sizes))
-        if outcome:
-            write_uploads(folder, outcome.uploads, data)
-        run = read_run(folder.path, trust=True)
-        federation.emit(RunEnded(run))
-    return Result(run)
-
-
-def named_listeners(folder: RunFolder, config: Config) -> list[Listener]:
-    """Those of every run, the page among them, and the tracker that `track` names.
-
-    Where one cannot be had, the folder that was made for the run goes again.
-    """
-    factories = [LISTENERS.get(name) for name in LISTENERS.names()]
-    if config.general.track is not None:
-        factories.append(TRACKERS.get(config.general.track))
-    try:
-        settings = flatten(config.to_dict())
-        return [make(folder.path, settings) for make in factories]
-    except BaseException:
-        if not any(folder.path.iterdir()):
-            folder.path.rmdir()
-        raise
-
-
-def run_name(config: Config) -> str:
-    return f"{config.method}-{config.data.name}-{draw_name(config.partition)}-seed{config.seed}"

@@ -17,6 +17,7 @@ from anchorfl.config import (
     GeneralOptions,
     ModelOptions,
     PartitionOptions,
+    ServerOptions,
     TrainOptions,
     UploadOptions,
 )
@@ -134,6 +135,7 @@ def resolve(method: str, settings: Mapping[str, object]) -> Config:
         model=fill_model(grouped["model"], pixels),
         train=train,
         upload=fill_upload(grouped["upload"], pixels),
+        server=build(ServerOptions, grouped["server"], "server"),
         align=align,
         target=target,
         fusion=resolve_fusions(fusion, grouped["fusion"]),
@@ -230,10 +232,10 @@ def fill_upload(values: Mapping[str, object], pixels: int) -> UploadOptions:
     return replace(options, sketch_filters=filters)
 
 
-def default_fusions(mixed: bool) -> list[str]:
+def default_fusions(mixed: bool) -> str:
     """Of different encoders, those alone that can be made of them."""
     names = DEFAULT_FUSION.split(",")
-    return [name for name in names if FUSIONS.get(name).mixes] if mixed else names
+    return ",".join(name for name in names if not mixed or FUSIONS.get(name).mixes)
 
 
 def resolve_fusions(names: object, options: Mapping[str, object]) -> dict[str, Any]:

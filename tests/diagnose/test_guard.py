@@ -9,7 +9,8 @@ from benchmarks.tables.figures import passes
 from anchorfl import Experiment
 from anchorfl.diagnose import Guard
 from anchorfl.diagnose.guard import replay
-from anchorfl.experiment import Result, run_config
+from anchorfl.engine import run_in_folder
+from anchorfl.experiment import Result
 from anchorfl.runs import read_run
 from anchorfl.settings import read_preset, resolve
 from tests.conftest import RECORDS
@@ -67,7 +68,7 @@ def run_preset(method: str, tmp_path: Path, **words: object) -> Result:
         if method != "v4":
             preset |= {"align.sigma_lr": 0.5, "align.sigma_momentum": 0.0, "align.classes": "batch"}
     settings = {**preset, "train.evaluate_every": 30, "seed": 3, "out": str(tmp_path / method), **words}
-    return run_config(resolve(method, settings))
+    return Result(run_in_folder(resolve(method, settings)))
 
 
 def test_on_the_digits_preset_v12_is_caught_in_time_and_v12_gamma_is_left_alone(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from anchorfl.engine import uploads_of
 from anchorfl.errors import UserError
 from anchorfl.experiment import Result
 from anchorfl.predictor import Predictor, build_predictor, distill, export, find_source, load_predictor
+from anchorfl.predictor.distillation import Source
 from anchorfl.registry import FUSIONS
 from anchorfl.wire import pack, unpack
 from tests.conftest import CPU, command
@@ -201,3 +202,27 @@ def test_without_images_a_student_gets_synthetic_ones(result: Result) -> None:
     assert source.images.shape[1:] == (1, 8, 8)
     assert source.images.dtype == torch.uint8
     assert 40 < source.images.float().std() < 120
+
+
+def test_a_distillation_that_was_cut_off_goes_on_to_the_same_student(
+    result: Result, tmp_path: Path
+) -> None:
+    images = torch.randint(0, 256, (40, *result.predictor.shape), dtype=torch.uint8)
+    source, keep = Source(images, "noise"), tmp_path / "student.unfinished"
+    whole = distill(result.predictor, result.config, source, 40, lambda step: None)
+
+    def cut(step: int) -> None:
+        if step == 25:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        distill(result.predictor, result.config, source, 40, cut, keep)
+    steps: list[int] = []
+    again = distill(result.predictor, result.config, source, 40, steps.append, keep)
+    assert steps[0] == 24
+    for name, value in whole.state_dict().items():
+        assert torch.equal(value, again.state_dict()[name]), name
+    keep.write_bytes(keep.read_bytes()[:-1])
+    steps.clear()
+    distill(result.predictor, result.config, source, 40, steps.append, keep)
+    assert steps[0] == 0

@@ -2,8 +2,7 @@ import io
 
 from rich.console import Console
 
-from anchorfl.engine import Warned
-from anchorfl.experiment import run_config
+from anchorfl.engine import Warned, run_in_folder
 from anchorfl.report.progress import LiveProgress, PlainProgress, show_progress
 from anchorfl.settings import resolve
 
@@ -13,7 +12,7 @@ def shown(terminal: bool, out: str) -> str:
     console = Console(file=text, force_terminal=terminal, width=120)
     listener = show_progress(console)
     assert isinstance(listener, LiveProgress if terminal else PlainProgress)
-    run_config(resolve("v4", {"train.rounds": 2, "out": out}), (listener,))
+    run_in_folder(resolve("v4", {"train.rounds": 2, "out": out}), (listener,))
     listener(Warned("test", "[client 3] holds nothing"))
     return text.getvalue()
 

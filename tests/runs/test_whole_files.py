@@ -49,7 +49,7 @@ def test_a_disk_that_fills_up_under_the_uploads_loses_no_training(
         raise OSError(28, "No space left on device", "client-000.safetensors")
 
     monkeypatch.setattr("anchorfl.runs.folder.RunFolder.write_uploads", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(UserError, match="No space left"):
         Experiment("v4", train={"rounds": 1}, seed=1, out=tmp_path / "run").run()
     result = load_run(tmp_path / "run")
     assert result.summary.status == "finished"

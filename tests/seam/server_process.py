@@ -8,7 +8,7 @@ import torch
 
 from anchorfl.data import ImageStore, Split
 from anchorfl.server import Server
-from anchorfl.wire import Description, Task
+from anchorfl.wire import Task
 from tests.seam.pipes import read, write
 
 
@@ -28,8 +28,7 @@ def main(images: str) -> None:
             request = server.request(uploads)
             answer = [] if request is None else [request.to_bytes()]
         elif kind == "descriptions":
-            answers = [Description.from_bytes(part) for part in parts]
-            uploads = server.with_descriptions(uploads, answers)
+            uploads = server.receive_descriptions(uploads, parts)
             answer = []
         elif kind == "evaluate":
             accuracy = server.evaluate(server.fuse(uploads), uploads, store).accuracy()

@@ -38,13 +38,13 @@ def test_a_task_holds_class_names_and_a_hash_that_its_uploads_repeat() -> None:
     upload = Upload.from_bytes(site.upload())
     assert (upload.task, upload.network) == (task.hash, "small-cnn")
     stranger = replace(upload, task="another").to_bytes()
-    with pytest.raises(UserError, match="the upload of client 0 answers another task"):
+    with pytest.raises(UserError, match="the upload of site 0: answers another task"):
         Server(task, CPU).receive([stranger])
     other = replace(upload, network="resnet18").to_bytes()
-    with pytest.raises(UserError, match=r"client 0: is of resnet18, not of small-cnn"):
+    with pytest.raises(UserError, match=r"site 0: is of resnet18, not of small-cnn"):
         Server(task, CPU).receive([other])
     lacking = {name: upload.trained[name] for name in list(upload.trained)[:-1] if name != "mean"}
-    with pytest.raises(UserError, match=r"client 0: weights do not fit the model"):
+    with pytest.raises(UserError, match=r"site 0: weights do not fit the model"):
         Server(task, CPU).receive([replace(upload, trained=lacking).to_bytes()])
 
 

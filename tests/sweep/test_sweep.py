@@ -51,7 +51,6 @@ def test_a_grid_is_run_compared_and_not_run_again(tmp_path: Path) -> None:
     assert "1 runs in" in again.stdout
     assert (tmp_path / "runs" / "v7-alpha0.5" / "metrics.jsonl").stat().st_mtime_ns == before
     assert json.loads(summary.read_text())["status"] == "finished"
-    assert (tmp_path / "runs" / "v4-alpha0.05.unfinished" / "metrics.jsonl").is_file()
 
 
 def test_a_sweeps_run_is_the_run_alone(tmp_path: Path) -> None:

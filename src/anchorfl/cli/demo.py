@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import mean
 
@@ -11,6 +12,7 @@ from rich.console import Console
 from anchorfl.compute import cores
 from anchorfl.config import DEFAULT_FUSION
 from anchorfl.errors import UserError
+from anchorfl.files import locked
 from anchorfl.report.console import say
 from anchorfl.report.diagnosis import show_diagnosis
 from anchorfl.report.png_files import write_figures
@@ -38,6 +40,7 @@ DIAGNOSED = ("v12", "v12-batch", "v12-gamma")
 SHOWN = ("v4", *DIAGNOSED)
 SEEDS = (1, 2, 3)
 READINGS = ("feature-mean", "class-mean")
+CURVES = "accuracy.png"
 DEFAULT = DEFAULT_FUSION.split(",")[0]
 
 
@@ -61,7 +64,7 @@ def run_demo(console: Console, rounds: int) -> None:
 def demo_plan(rounds: int) -> Plan:
     """Every form with every seed, one run per core."""
     return Plan(
-        folder=new_folder(Path("runs"), "demo"),
+        folder=unfinished_demo(rounds) or new_folder(Path("runs"), "demo"),
         settings={
             "data.name": "digits",
             "partition.alpha": 0.05,
@@ -76,6 +79,17 @@ def demo_plan(rounds: int) -> Plan:
         at_once=cores(),
         baseline=None,
     )
+
+
+def unfinished_demo(rounds: int) -> Path | None:
+    """The folder of a demo of as many rounds that was cut off and that nobody is at work in."""
+    for folder in sorted(Path("runs").glob("demo*")):
+        begun = [read_run(file.parent) for file in folder.glob("*/config.yaml")]
+        alike = all(run.settings.get("train.rounds") == rounds for run in begun)
+        if begun and alike and not (folder / CURVES).exists():
+            with suppress(UserError), locked(folder):
+                return folder
+    return None
 
 
 def final(run: Run, fusion: str) -> float:
@@ -110,7 +124,7 @@ def show_figures(console: Console, runs: Mapping[str, Sequence[Run]], folder: Pa
     curves[BEST_CLIENT] = accuracy_curves(runs["v4"])[BEST_CLIENT]
     rounds = evaluated_rounds(runs["v4"][0])
     figures = {
-        "accuracy by round": plot_accuracy(rounds, curves, title, folder / "accuracy.png"),
+        "accuracy by round": plot_accuracy(rounds, curves, title, folder / CURVES),
         "who holds what, seed 1": runs["v4"][0].files.figures / "partition.png",
         "V12's lambda, seed 1": runs["v12"][0].files.figures / "lambda.png",
         "the same where A sees the batch's classes": runs["v12-batch"][0].files.figures / "lambda.png",

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from anchorfl.cli.run import stoppable
 from anchorfl.cli.words import Settings
 from anchorfl.errors import UserError
 from anchorfl.settings import parse_words
@@ -141,4 +142,5 @@ def distill(
         raise UserError(f"{key}={value}: distill takes data.root=DIR and its own options")
     place = out or run / "student.safetensors"
     moved = None if root is None else str(root)
-    distill_and_report(make_console(), run, images, steps, place, moved, trust)
+    with stoppable():
+        distill_and_report(make_console(), run, images, steps, place, moved, trust)

@@ -41,7 +41,6 @@ def stoppable() -> Iterator[None]:
     The exit code is 128 and the signal's number. A second signal ends everything at once.
     """
     caught = signal.SIGINT
-
     known = [each for each in signal.Signals if each.name in ("SIGINT", "SIGTERM", "SIGHUP")]
 
     def stop(number: int, frame: object) -> NoReturn:
@@ -55,9 +54,10 @@ def stoppable() -> Iterator[None]:
         signal.signal(each, stop)
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
+        again = f"anchorfl run {stopped.args[0]}" if stopped.args else "the same command"
         with suppress(OSError):
-            print("stopped: the run's folder holds the rounds that were finished", file=sys.stderr)
+            print(f"stopped: {again} goes on where this ended", file=sys.stderr)
         raise typer.Exit(128 + caught) from None
 
 
@@ -79,11 +79,33 @@ def preset_with(preset: dict[str, object], words: dict[str, object]) -> tuple[st
     return method, {**preset, **words}
 
 
+def begun_in(folder: Path, words: dict[str, object]) -> tuple[str, dict[str, object]]:
+    """The settings of an unfinished run, to go on with it."""
+    from anchorfl.runs import read_run
+
+    begun = read_run(folder)
+    if not begun.unfinished:
+        raise UserError(f"{folder}: holds a run that ended; to repeat it, run {folder}/config.yaml")
+    code = ":" in str(begun.settings.get("model.name"))
+    if code and "model.name" not in words:
+        raise UserError(
+            f"{folder}: its encoder is code ({begun.settings['model.name']}), which is imported only"
+            " if you name it: add model.name=..."
+        )
+    settings = {**begun.settings, **words, "out": str(folder)}
+    return str(settings.pop("method")), settings
+
+
 def run(
-    what: Annotated[str, typer.Argument(metavar="METHOD|PRESET.yaml", show_default=False)],
+    what: Annotated[str, typer.Argument(metavar="METHOD|PRESET.yaml|FOLDER", show_default=False)],
     settings: Settings = None,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Begin an unfinished run anew; the old one is put aside.")
+    ] = False,
 ) -> None:
-    """Train all clients, fuse what they upload, and keep everything in a new folder.
+    """Train all clients, fuse what they upload, and keep everything in a folder.
+
+    A folder that holds the same experiment, unfinished, is gone on with from its last checkpoint.
 
     \b
     Examples:
@@ -94,12 +116,13 @@ def run(
       anchorfl run presets/v4-digits.yaml train.rounds=5
       anchorfl run presets/v12-gamma-digits.yaml method=v12 seed=1
       anchorfl run runs/EARLIER/config.yaml out=runs/again
+      anchorfl run runs/STOPPED
     """
     words = parse_words(settings or [])
     if what.lower().endswith((".yaml", ".yml")):
         method, words = preset_with(read_preset(Path(what)), words)
     elif (Path(what) / "config.yaml").is_file():
-        raise UserError(f"{what}: is a run's folder; to repeat it, run {what}/config.yaml")
+        method, words = begun_in(Path(what), words)
     else:
         method = what
         if "method" in words:
@@ -110,7 +133,7 @@ def run(
     from anchorfl.report.finish import run_and_report
 
     with stoppable():
-        run_and_report(config, make_console())
+        run_and_report(config, make_console(), restart)
 
 
 def sweep(

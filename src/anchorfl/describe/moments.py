@@ -31,15 +31,21 @@ def ridge(moments: Iterable[Tensors], share: float) -> Tensor:
     """
     total = reduce(added, moments)
     cross = wide(total["cross"])
-    mask = triangle(len(cross), cross.device)
-    gram = cross.new_zeros(mask.shape)
-    gram[mask] = wide(total["triangle"])
-    gram = gram + gram.triu(1).T
+    gram = full_gram(total["triangle"], len(cross))
     size = share * gram.diagonal().mean().clamp(min=1e-12)
     identity = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
     weights: Tensor = torch.linalg.solve(gram + size * identity, cross)
     true_score = (weights * cross).sum() / cross[-1].sum().clamp(min=1)
     return (weights / true_score.clamp(min=1e-6)).float().contiguous()
+
+
+def full_gram(half: Tensor, width: int) -> Tensor:
+    """X'X, width x width, of the triangle that was sent."""
+    values = wide(half)
+    mask = triangle(width, values.device)
+    gram = values.new_zeros(mask.shape)
+    gram[mask] = values
+    return gram + gram.triu(1).T
 
 
 def added(first: Tensors, second: Tensors) -> Tensors:

@@ -45,6 +45,11 @@ class Sketch(nn.Module):
         self.register_buffer("kernels", kernels)
         self.register_buffer("offsets", offsets)
 
+    @staticmethod
+    def width_of(filters: int) -> int:
+        """How many numbers describe an image."""
+        return 2 * filters * GRID**2
+
     def forward(self, images: Tensor) -> Tensor:
         if images.shape[2:] != self.size:
             images = F.adaptive_avg_pool2d(images, self.size)

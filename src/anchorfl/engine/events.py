@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, TextIO
+from typing import Any, BinaryIO, ClassVar
 
 from anchorfl.runs import Run
 from anchorfl.wire import ClientRound
@@ -15,7 +16,10 @@ from anchorfl.wire import ClientRound
 
 @dataclass(frozen=True)
 class RunStarted:
-    """Before the first round; `samples` are the clients' sizes, 0 for one that holds nothing."""
+    """Before the first round; `samples` are the clients' sizes, 0 for one that holds nothing.
+
+    `begun` rounds were done before the run was cut off, and are not done again.
+    """
 
     method: str
     dataset: str
@@ -25,6 +29,7 @@ class RunStarted:
     device: str
     threads: int
     folder: str
+    begun: int = 0
 
 
 @dataclass(frozen=True)
@@ -130,6 +135,11 @@ def as_record(event: Written) -> dict[str, Any]:
     return {"event": event.kind, **{key: finite(value) for key, value in record.items()}}
 
 
+def round_from_record(record: Mapping[str, Any]) -> RoundEnded:
+    """The opposite of `as_record`, of a round."""
+    return RoundEnded(**{item.name: record[item.name] for item in fields(RoundEnded)})
+
+
 def finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -143,11 +153,14 @@ def finite(value: Any) -> Any:
 class MetricsWriter:
     """Appends to metrics.jsonl; a round's lines reach the disk together, when it is complete.
 
-    Of a round that a run did not finish only the warnings are kept.
+    Of a round that a run did not finish only the warnings are kept. `keep` bytes of what stands there
+    already are gone on from.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._file: TextIO = path.open("a")
+    def __init__(self, path: Path, keep: int = 0) -> None:
+        self._file: BinaryIO = path.open("r+b" if path.exists() else "w+b")
+        self._file.truncate(keep)
+        self._digest = hashlib.sha256(self._file.read())
         self._waiting: list[Written] = []
 
     def __call__(self, event: Event) -> None:
@@ -156,13 +169,21 @@ class MetricsWriter:
         if isinstance(event, RoundEnded):
             self._write()
 
+    def written(self) -> tuple[int, str]:
+        """How many bytes stand there, and their SHA-256."""
+        return self._file.tell(), self._digest.hexdigest()
+
     def close(self) -> None:
+        if self._file.closed:
+            return
         self._waiting = [each for each in self._waiting if isinstance(each, Warned)]
         self._write()
         self._file.close()
 
     def _write(self) -> None:
         for event in self._waiting:
-            self._file.write(json.dumps(as_record(event), allow_nan=False) + "\n")
+            line = json.dumps(as_record(event), allow_nan=False).encode() + b"\n"
+            self._file.write(line)
+            self._digest.update(line)
         self._file.flush()
         self._waiting.clear()

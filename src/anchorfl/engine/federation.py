@@ -21,6 +21,7 @@ from anchorfl.config import Config
 from anchorfl.data import Dataset, ImageStore, Partition, draw_partition, load_dataset
 from anchorfl.diagnose import REACTIONS, Guard
 from anchorfl.engine import teacher
+from anchorfl.engine.checkpoints import Checkpoint, Checkpoints
 from anchorfl.engine.engine import Engine
 from anchorfl.engine.events import (
     Evaluating,
@@ -42,6 +43,8 @@ from anchorfl.settings import SMALL_IMAGE
 from anchorfl.wire import ClientRound, Task, Upload
 
 FEW = 5
+CHECKPOINT_ON_GPU = 10
+"""Rounds: there a round takes a second, and a checkpoint has gigabytes to write."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ class Federation:
     task: Task
     device: torch.device
     listeners: list[Listener] = field(default_factory=list)
+    checkpoints: Checkpoints | None = None
+    begun: Checkpoint | None = None
     stopping: bool = False
     slow: str = ""
 
@@ -83,6 +88,8 @@ class Federation:
         small = max(dataset.facts.shape[1:]) <= SMALL_IMAGE
         threads = choose_threads(config.general.threads, small)
         config = config.replace_general(device=str(device), threads=threads)
+        every = config.train.checkpoint_every or (CHECKPOINT_ON_GPU if device.type == "cuda" else 1)
+        config = replace(config, train=replace(config.train, checkpoint_every=every))
         partition = draw_partition(
             dataset.train.labels, config.partition, config.data.validation, dataset.name
         )
@@ -92,6 +99,19 @@ class Federation:
             raise UserError(f"method {config.method} needs a public share, and this partition has none")
         task = Task.prepare(config, dataset.facts, tuple(dataset.class_names))
         return Federation(config, dataset, partition, task, device)
+
+    def go_on_from(self, begun: Checkpoint) -> None:
+        """Continue a run that was cut off; what its records hold is not said again."""
+        if begun.partition != self.partition.hash:
+            raise UserError(
+                "the data or the draw are not those that this run began with; --restart begins anew"
+            )
+        self.begun = begun
+        for record in begun.records:
+            if record["event"] == "client" and self.config.align.guard != "off":
+                self.guard.look(record)
+            if record["event"] == "warning" and record["kind"] == "slow":
+                self.slow = record["message"]
 
     def emit(self, event: Event) -> None:
         for listener in self.listeners:
@@ -107,12 +127,18 @@ class Federation:
         self._announce(folder)
         store = ImageStore(self.dataset.train, self.device)
         test = ImageStore(self.dataset.test, self.device)
+        prepared = self.task
         self._fill_bank(store)
         server = Server(self.task, self.device)
         engine = InProcess(self.partition.clients, store, test, self.device)
         engine.send(self.task)
+        if self.begun is not None:
+            server.task = self.begun.task_now(self.task)
+            if server.task.round:
+                engine.send(server.task)
+            engine.restore(self.begun.sites)
         last, outcome = self.config.train.rounds - 1, None
-        for number in range(self.config.train.rounds):
+        for number in range(self.begun.position if self.begun else 0, self.config.train.rounds):
             started = time.perf_counter()
             samples = self._train(engine, number)
             self._warn_if_slow(engine)
@@ -128,9 +154,19 @@ class Federation:
                 task = server.step(outcome.uploads if outcome else engine.uploads())
                 assert task is not None  # the method has a server half
                 engine.send(task)
+            if self.checkpoints is not None and self._keeps(number):
+                sites = engine.checkpoint()
+                self.checkpoints.save(
+                    Checkpoint.take(number + 1, self.partition.hash, prepared, server.task, sites)
+                )
         engine.close()
         assert outcome is not None  # the last round is always evaluated
         return replace(outcome, costs=server.costs(outcome.fused, outcome.uploads, test))
+
+    def _keeps(self, number: int) -> bool:
+        """Whether a round ends in a checkpoint: never the last, after which the run is complete."""
+        every = self.config.train.checkpoint_every or 1
+        return (number + 1) % every == 0 and number + 1 < self.config.train.rounds
 
     def _warn_if_slow(self, engine: Engine) -> None:
         """State once why a GPU is slower than it could be."""
@@ -143,6 +179,9 @@ class Federation:
         """V6's server trains its teacher before anything goes down to the clients."""
         bank = self.config.target
         if not isinstance(bank, Bank):
+            return
+        if self.begun is not None:
+            self.task = self.begun.task_now(self.task)
             return
         public = self.partition.public
         done, total = 0, len(public) * bank.teacher_epochs
@@ -203,8 +242,13 @@ class Federation:
                 device=device_name(self.device),
                 threads=self.config.general.threads or torch.get_num_threads(),
                 folder=folder,
+                begun=self.begun.position if self.begun else 0,
             )
         )
+        if self.begun is None:
+            self._warn_of_data(sizes)
+
+    def _warn_of_data(self, sizes: list[int]) -> None:
         empty = [number for number, size in enumerate(sizes) if size == 0]
         if len(empty) > FEW:
             message = f"{len(empty):,} of {len(sizes):,} clients hold no sample: they are skipped"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,9 +17,9 @@ from anchorfl.errors import UserError
 from anchorfl.registry import FUSIONS
 from anchorfl.runs import Run
 from anchorfl.server import (
+    Admission,
     Cost,
     Evaluation,
-    admit,
     costs_of,
     evaluate,
     fuse,
@@ -28,6 +28,7 @@ from anchorfl.server import (
     what_is_lacking,
 )
 from anchorfl.settings import flatten, resolve
+from anchorfl.wire import Upload
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def fuse_by(run: Run, config: Config, words: Mapping[str, object], every: bool) 
         raise UserError("; ".join(f"fusion {name}: {why}" for name, why in missing.items()))
     dataset = data_of(run, str(words["data.root"]) if "data.root" in words else None)
     runners = runners_for(config, dataset.facts, device)
-    admit(uploads, runners)
+    refuse_doubtful(run, Admission(run.config, dataset.facts, runners), uploads)
     test = ImageStore(dataset.test, device)
     fused = fuse(usable, uploads, runners, server_view(config, dataset.facts, runners))
     evaluation = evaluate(fused, uploads, runners, test)
@@ -93,6 +94,16 @@ def fuse_by(run: Run, config: Config, words: Mapping[str, object], every: bool) 
     counts = torch.stack([upload.class_counts for upload in uploads]).cpu()
     owners = torch.tensor([upload.client for upload in uploads])[counts.argmax(dim=0)]
     return FusedAgain(evaluation, owners, costs, missing)
+
+
+def refuse_doubtful(run: Run, admission: Admission, uploads: Sequence[Upload]) -> None:
+    """A folder may be somebody else's: its uploads are held to what a server holds them to."""
+    reasons = {upload.client: admission.doubt_in_site(upload) for upload in uploads}
+    widths = [] if any(reasons.values()) else admission.widths_of(uploads)
+    for upload in uploads:
+        reason = reasons[upload.client] or admission.doubt(upload, run.config.exchanges, widths)
+        if reason is not None:
+            raise UserError(f"{run.files.upload(upload.client)}: {reason}")
 
 
 def with_words(stored: Config, words: Mapping[str, object]) -> Config:

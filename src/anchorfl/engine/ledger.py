@@ -13,7 +13,7 @@ import torch
 
 import anchorfl
 from anchorfl.compute import device_name
-from anchorfl.engine.events import Event, RoundEnded, Warned
+from anchorfl.engine.events import Event, RoundEnded, Warned, round_from_record
 from anchorfl.engine.federation import Federation, Outcome
 from anchorfl.runs import Summary
 from anchorfl.server import Cost, balanced_accuracy, macro_f1
@@ -27,6 +27,12 @@ class Ledger:
         self.started = time.perf_counter()
         self.rounds: list[RoundEnded] = []
         self.warnings: list[str] = []
+        for record in federation.begun.records if federation.begun else ():
+            if record["event"] == "round":
+                self.rounds.append(round_from_record(record))
+            elif record["event"] == "warning":
+                self.warnings.append(record["message"])
+        self.earlier = sum(event.seconds for event in self.rounds)
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, RoundEnded):
@@ -59,7 +65,7 @@ class Ledger:
             macro_f1={name: macro_f1(fused[name]) for name in fused} or None,
             local_accuracy=last.local_accuracy if last else None,
             confusion={name: fused[name].long().tolist() for name in fused} or None,
-            seconds=time.perf_counter() - self.started,
+            seconds=self.earlier + time.perf_counter() - self.started,
             train_seconds=train_seconds,
             samples_per_second=trained / train_seconds if trained else None,
             task_bytes=len(self.federation.task.to_bytes()),

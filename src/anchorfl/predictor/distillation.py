@@ -16,15 +16,20 @@ from anchorfl.config import Config
 from anchorfl.data import Dataset, Shape, augmentation_for, load_partition, read_images
 from anchorfl.describe import dead_leaves
 from anchorfl.errors import UserError
+from anchorfl.files import write_whole
 from anchorfl.models import LAYOUT, Network, build_network
 from anchorfl.predictor.inference import image_files, in_parts
 from anchorfl.predictor.module import Predictor
 from anchorfl.randomness import generator
 from anchorfl.runs import Run
 from anchorfl.server import PrototypeHead
+from anchorfl.tensors import prefixed, section
+from anchorfl.wire import digest, pack, unpack
 
 LR, MOMENTUM, DECAY = 0.05, 0.9, 5e-4
 SYNTHETIC_SETS = 20
+KEPT = 20
+"""How often a distillation's state is written on its way."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +62,18 @@ def find_source(run: Run, shape: Shape, dataset: Dataset, folder: Path | None) -
 
 
 def distill(
-    teacher: Predictor, config: Config, source: Source, steps: int, on_step: Callable[[int], None]
+    teacher: Predictor,
+    config: Config,
+    source: Source,
+    steps: int,
+    on_step: Callable[[int], None],
+    keep: Path | None = None,
 ) -> Predictor:
     """Minimise KL(teacher | student) on augmented images that both see alike.
 
-    The student is one network of the run's kind; SGD, the rate falls as a cosine. Source: Hinton et
-    al., 2015; one view for both: Beyer et al., 2022.
+    The student is one network of the run's kind; SGD, the rate falls as a cosine. `keep` is a file to
+    write the state to on the way, and to go on from where the same distillation was cut off.
+    Source: Hinton et al., 2015; one view for both: Beyer et al., 2022.
     """
     device = choose_device("auto")
     teacher = teacher.to(device)
@@ -77,7 +88,9 @@ def distill(
     reduced = working_precision("auto", device) == "bf16"
     weights = balanced(teacher, source.images)
     student.train()
-    for step in range(steps):
+    same = digest({"steps": steps}, {**teacher.state_dict(), "images": source.images}) if keep else ""
+    begun = go_on(keep, same, student, optimizer, draw) if keep else 0
+    for step in range(begun, steps):
         for group in optimizer.param_groups:
             group["lr"] = LR * (1 + math.cos(math.pi * step / steps)) / 2
         chosen = torch.multinomial(weights, size, replacement=True, generator=draw).to(device)
@@ -91,7 +104,37 @@ def distill(
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         on_step(step)
+        if keep and (step + 1) % -(-steps // KEPT) == 0:
+            write_whole(keep, state_of(step + 1, same, student, optimizer, draw))
     return as_predictor(student.cpu(), teacher)
+
+
+def state_of(
+    step: int, same: str, student: Network, optimizer: torch.optim.SGD, draw: torch.Generator
+) -> bytes:
+    """All that the next step depends on; `same` names the distillation."""
+    momentum = {
+        name: optimizer.state[weight]["momentum_buffer"] for name, weight in student.named_parameters()
+    }
+    tensors = {**prefixed("student", student.state_dict()), **prefixed("momentum", momentum)}
+    return pack("distillation", {"step": step, "same": same}, {**tensors, "draw": draw.get_state()})
+
+
+def go_on(
+    file: Path, same: str, student: Network, optimizer: torch.optim.SGD, draw: torch.Generator
+) -> int:
+    """The steps that were done before; 0 where the file is missing, damaged or of another one."""
+    try:
+        content, tensors = unpack("distillation", file.read_bytes())
+    except (UserError, FileNotFoundError):
+        return 0
+    if content["same"] != same:
+        return 0
+    student.load_state_dict(section(tensors, "student"))
+    for name, weight in student.named_parameters():
+        optimizer.state[weight]["momentum_buffer"] = tensors[f"momentum/{name}"].to(weight)
+    draw.set_state(tensors["draw"])
+    return int(content["step"])
 
 
 def balanced(teacher: Predictor, images: Tensor) -> Tensor:

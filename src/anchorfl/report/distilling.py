@@ -40,6 +40,7 @@ def distill_and_report(
     teacher, dataset = predictor_of(run), data_of(run, root)
     source = find_source(run, teacher.shape, dataset, images)
     say(console, f"{steps:,} steps on {source.name}")
+    keep = out.with_name(f".{out.name}.unfinished")
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task("distilling", total=steps)
         student = distill(
@@ -48,8 +49,10 @@ def distill_and_report(
             source,
             steps,
             lambda step: progress.update(bar, completed=step + 1),
+            keep,
         )
     export(student, out)
+    keep.unlink(missing_ok=True)
     device, rows = choose_device("auto"), []
     for name, predictor in (("fused", teacher), ("student", student)):
         found = measure(predictor.to(device), dataset.test)

@@ -51,14 +51,15 @@ def opening(event: RunStarted) -> str:
     epochs = f"{event.local_epochs} epoch{'s' if event.local_epochs > 1 else ''}"
     threads = f", {event.threads} thread{'s' if event.threads > 1 else ''}"
     device = event.device + (threads if event.device == "cpu" else "")
+    before = f", {event.begun} of them done before" if event.begun else ""
     return (
         f"{event.method} on {event.dataset}: {busy} clients, {sum(event.samples):,} samples,"
-        f" {event.rounds} rounds of {epochs} on {device} -> {event.folder}"
+        f" {event.rounds} rounds of {epochs}{before} on {device} -> {event.folder}"
     )
 
 
-def total_samples(event: RunStarted) -> int:
-    return sum(event.samples) * event.rounds * event.local_epochs
+def samples_to_come(event: RunStarted) -> int:
+    return sum(event.samples) * (event.rounds - event.begun) * event.local_epochs
 
 
 class PlainProgress:
@@ -69,7 +70,7 @@ class PlainProgress:
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, RunStarted):
-            self.rounds, self.total, self.done = event.rounds, total_samples(event), 0
+            self.rounds, self.total, self.done = event.rounds, samples_to_come(event), 0
             self.started = time.perf_counter()
             self.say(opening(event))
         elif isinstance(event, Preparing):
@@ -129,7 +130,7 @@ class LiveProgress:
         if isinstance(event, RunStarted):
             say(self.console, opening(event))
             self.rounds = event.rounds
-            total = total_samples(event)
+            total = samples_to_come(event)
             self.task: TaskID = self.bar.add_task("starting", total=total, accuracy="")
             self.bar.start()
         elif isinstance(event, Preparing):

@@ -25,6 +25,7 @@ INCIDENTAL = (
     "train.evaluate_every",
     "train.evaluate_at",
     "train.evaluate_inside",
+    "train.checkpoint_every",
     "partition.file",
 )
 """Settings of where and how a run went, not of what was learned."""
@@ -53,6 +54,14 @@ class RunFolder:
         return self.path / "partition.json"
 
     @property
+    def checkpoints(self) -> Path:
+        """Exists as long as the run can go on from one."""
+        return self.path / "checkpoints"
+
+    def checkpoint(self, position: int) -> Path:
+        return self.checkpoints / f"round-{position:06d}.safetensors"
+
+    @property
     def figures(self) -> Path:
         return self.path / "figures"
 
@@ -77,7 +86,7 @@ class RunFolder:
         try:
             if path.is_file():
                 raise UserError(f"out={path}: is a file; name a new folder")
-            if path.exists() and any(path.iterdir()):
+            if path.exists() and holds_anything(path):
                 raise UserError(f"out={path}: holds another run already; name a new folder")
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -92,7 +101,7 @@ class RunFolder:
 
     def write_uploads(self, uploads: Mapping[int, bytes], frozen: bytes | None) -> None:
         """One file per client, and one of what they all leave out."""
-        (self.path / "uploads").mkdir()
+        (self.path / "uploads").mkdir(exist_ok=True)
         for client, data in uploads.items():
             write_whole(self.upload(client), data)
         if frozen is not None:
@@ -106,6 +115,18 @@ class RunFolder:
                 if not file.is_file() or file.stat().st_size != size:
                     raise UserError(f"{file}: missing or incomplete")
                 yield file.read_bytes()
+
+
+def holds_anything(folder: Path) -> bool:
+    """Other than hidden files, such as a lock."""
+    return any(not entry.name.startswith(".") for entry in folder.iterdir())
+
+
+def put_aside(folder: Path) -> Path:
+    """Rename it NAME.unfinished, or the first of NAME.unfinished-2, ... that is free."""
+    aside = new_folder(folder.parent, f"{folder.name}.unfinished")
+    folder.replace(aside)
+    return aside
 
 
 def new_folder(parent: Path, name: str) -> Path:

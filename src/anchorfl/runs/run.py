@@ -15,7 +15,7 @@ from anchorfl.errors import UserError
 from anchorfl.objective import Balance
 from anchorfl.options import build
 from anchorfl.registry import METHODS
-from anchorfl.runs.folder import RunFolder, text_of
+from anchorfl.runs.folder import INCIDENTAL, RunFolder, text_of
 from anchorfl.runs.summary import Summary, check_accuracies
 from anchorfl.settings import build_align, is_format_2, preset_settings, read_yaml, resolve
 
@@ -99,6 +99,21 @@ class Run:
 
     def class_counts(self, client: int) -> list[int]:
         return (self.summary.label_table or {client: []})[client]
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether it was cut off, or stopped, before all that a run leaves was written."""
+        return not self.summary.ended or self.files.checkpoints.is_dir()
+
+    def unlike(self, settings: Mapping[str, object]) -> str | None:
+        """The first setting in which this is another experiment, in words."""
+        ignored = set(INCIDENTAL)
+        if settings["partition.kind"] == "file":
+            ignored |= {"data.validation", "partition.clients", "partition.public"}
+        for key, stored in sorted(self.settings.items()):  # an earlier version may not have had a key
+            if key not in ignored and stored != settings.get(key):
+                return f"{key}={stored}, not {settings.get(key)}"
+        return None
 
     def require_end(self) -> Run:
         """Itself, refused where the run left no summary."""

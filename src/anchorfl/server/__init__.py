@@ -1,6 +1,6 @@
 """What a server does: it sees uploads, never a client's samples."""
 
-from anchorfl.server.admission import admit, what_is_lacking
+from anchorfl.server.admission import Admission, Refusal, what_is_lacking
 from anchorfl.server.calibration import calibration_error, fit_temperature
 from anchorfl.server.costs import Cost, costs_of, count_flops
 from anchorfl.server.evaluation import (
@@ -19,16 +19,17 @@ from anchorfl.server.server import Server
 
 __all__ = [
     "SKETCH",
+    "Admission",
     "Cost",
     "Evaluation",
     "Fused",
     "Fusion",
     "Head",
     "PrototypeHead",
+    "Refusal",
     "Server",
     "ServerHalf",
     "ServerView",
-    "admit",
     "balanced_accuracy",
     "calibration_error",
     "costs_of",

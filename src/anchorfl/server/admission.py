@@ -1,25 +1,202 @@
-"""Uploads as they arrive: admitted, or refused with the reason."""
+"""Uploads are hostile until admitted: bytes and a task in, an upload or the reason to refuse it out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+import torch
+from torch import Tensor
+
+from anchorfl.config import Config
+from anchorfl.data import ImageFacts
+from anchorfl.describe import Claim, Sketch
 from anchorfl.errors import UserError
 from anchorfl.models import Runners
+from anchorfl.randomness import generator
+from anchorfl.registry import METHODS, STATISTICS
 from anchorfl.server.fusion import SKETCH, Fusion
-from anchorfl.wire import Upload, lacks
+from anchorfl.tensors import Tensors, section
+from anchorfl.wire import Description, Upload, complete, lacks
+
+HEADER = 1_000_000
+"""Bytes that a message may have beside its tensors."""
+MOST_SITES = 1_000_000
+PROBES = 16
 
 
-def admit(uploads: Sequence[Upload], runners: Runners) -> None:
-    """Refuse uploads of a network that the experiment has not, or whose weights do not fit it."""
-    for upload in uploads:
+@dataclass(frozen=True)
+class Refusal:
+    """An upload that was not admitted; `site` where it could be read."""
+
+    reason: str
+    site: int | None = None
+
+    def __str__(self) -> str:
+        return f"the upload of site {'?' if self.site is None else self.site}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Admission:
+    """What an upload is held to: the experiment, the shape of its images, its networks.
+
+    `frozen` gives the part of a network, by its name, that uploads leave out.
+    """
+
+    config: Config
+    facts: ImageFacts
+    runners: Runners
+    frozen: Callable[[str], Tensors] = lambda name: {}
+
+    def admit(self, data: bytes, task: str, present: Collection[int] = ()) -> Upload | Refusal:
+        """An upload that answers the task of this hash, from a site that is not yet present."""
+        if len(data) > self.largest():
+            return Refusal(f"has {len(data):,} bytes, more than {self.largest():,}")
         try:
-            if upload.network and upload.network not in runners.names:
-                raise UserError(f"is of {upload.network}, not of {', '.join(runners.names)}")
-            if upload.trained:
-                runners[upload.network].network.check(upload.weights)
+            upload = Upload.from_bytes(data)
         except UserError as error:
-            raise UserError(f"the upload of client {upload.client}: {error}") from None
+            return Refusal(str(error))
+        if upload.task != task:
+            return Refusal("answers another task", upload.client)
+        if upload.client in present:
+            return Refusal("this site has uploaded already", upload.client)
+        reason = self.doubt_in_site(upload)
+        if reason is None:
+            frozen = {upload.network: self.frozen(upload.network)}
+            upload = complete([upload], frozen, self.runners.device)[0]
+            reason = self.doubt(upload, exchange=1)
+        return upload if reason is None else Refusal(reason, upload.client)
+
+    def largest(self) -> int:
+        """Bytes of an upload with everything that the experiment asks for."""
+        networks = [self.runners[name].network for name in self.runners.names]
+        states = [each.state_dict().values() for each in networks]
+        weights: int = max(sum(value.nbytes for value in values) for values in states)
+        counts = torch.zeros(self.facts.classes)
+        widths = [max(each.prototypes.shape[1] for each in networks)]
+        numbers = 0
+        for name in self.needed(1):
+            shapes = STATISTICS.get(name).shapes
+            shaped = shapes(Claim(counts, widths, self.sketch_width)) if shapes else {}
+            numbers += sum(torch.Size(shape).numel() for shape in shaped.values())
+        return weights + 4 * numbers + 8 * self.facts.classes + HEADER
+
+    def needed(self, exchange: int) -> list[str]:
+        """The statistics that are asked for in an exchange."""
+        needs = sorted(self.config.needs)
+        return [name for name in needs if STATISTICS.get(name).exchange == exchange]
+
+    @property
+    def sketch_width(self) -> int:
+        return Sketch.width_of(self.config.sketch.filters)
+
+    def doubt(self, upload: Upload, exchange: int, widths: Sequence[int] = ()) -> str | None:
+        """Why an upload is refused, if it is: `widths` are of everybody's features, for exchange 2."""
+        return (
+            self.doubt_in_site(upload)
+            or self.doubt_in_counts(upload.class_counts)
+            or self.doubt_in_weights(upload)
+            or self.doubt_in_statistics(upload, exchange, widths)
+        )
+
+    def doubt_in_site(self, upload: Upload) -> str | None:
+        if not 0 <= upload.client < MOST_SITES:
+            return "names no possible site"
+        if upload.network and upload.network not in self.runners.names:
+            return f"is of {upload.network[:80]}, not of {', '.join(self.runners.names)}"
+        trains = METHODS.get(self.config.method).trains
+        if bool(upload.trained) != trains:
+            return "contains no weights" if trains else "contains weights, and nothing is trained"
+        return None
+
+    def doubt_in_counts(self, counts: Tensor) -> str | None:
+        if counts.dtype != torch.int64 or counts.shape != (self.facts.classes,):
+            return f"its class counts are not {self.facts.classes} whole numbers"
+        if (counts < 0).any():
+            return "a class count is negative"
+        most = self.config.server.max_samples
+        if (counts > most).any() or int(counts.sum()) > most:
+            return f"it names more samples than server.max_samples={most:,}"
+        return "it names no samples" if not counts.any() else None
+
+    def doubt_in_weights(self, upload: Upload) -> str | None:
+        if not upload.trained:
+            return None
+        runner = self.runners[upload.network]
+        wanted = runner.network.state_dict()
+        try:
+            runner.network.check(upload.weights)
+        except UserError as error:
+            return str(error)
+        for name, value in upload.trained.items():
+            if value.dtype != wanted[name].dtype:
+                return f"{name[:80]} is of {value.dtype}, not {wanted[name].dtype}"
+            if not value.isfinite().all():
+                return f"{name[:80]} has values that are not finite"
+        pictures = torch.rand(PROBES, *self.facts.shape, generator=generator(0, "probe"))
+        self.runners.evaluation_mode([upload.encoder])
+        with torch.no_grad():
+            features = self.runners.encode(upload.encoder, pictures.to(self.runners.device))
+        return (
+            None if features.isfinite().all() else "its encoder answers with values that are not finite"
+        )
+
+    def doubt_in_statistics(self, upload: Upload, exchange: int, widths: Sequence[int]) -> str | None:
+        counts = upload.class_counts
+        leaving = counts * (counts >= self.config.upload.min_count)
+        own = [self.width_of(upload)] if upload.trained else []
+        claims = {1: Claim(leaving, own, self.sketch_width)}
+        if exchange == 2:
+            claims[2] = Claim(leaving, widths, self.sketch_width)
+        known = {name: claims[each] for each in claims for name in self.needed(each)}
+        for key in upload.statistics:
+            if key.partition("/")[0] not in known:
+                return f"contains {key[:80]}, which nobody asked for"
+        for name, claim in known.items():
+            reason = doubt_in_statistic(name, section(upload.statistics, name), claim)
+            if reason is not None:
+                return f"{name.replace('_', ' ')}: {reason}"
+        return None
+
+    def width_of(self, upload: Upload) -> int:
+        return self.runners[upload.network].network.prototypes.shape[1]
+
+    def widths_of(self, uploads: Sequence[Upload]) -> list[int]:
+        """Of the features of all encoders that a second exchange describes samples under."""
+        return [self.width_of(upload) for upload in uploads if upload.trained]
+
+    def described(self, uploads: Sequence[Upload], answers: Sequence[Description]) -> list[Upload]:
+        """Uploads with their sites' answers to a second exchange; UserError where one is refused."""
+        own = {each.client: each for each in answers}
+        widths = self.widths_of(uploads)
+        found = []
+        for upload in uploads:
+            if upload.client not in own or own[upload.client].task != upload.task:
+                raise UserError(f"site {upload.client} has not answered the second exchange")
+            statistics = {**upload.statistics, **own[upload.client].statistics}
+            whole = complete([replace(upload, statistics=statistics)], {}, self.runners.device)[0]
+            reason = self.doubt_in_statistics(whole, 2, widths)
+            if reason is not None:
+                raise UserError(f"the description of site {upload.client}: {reason}")
+            found.append(replace(whole, frozen=upload.frozen))
+        return found
+
+
+def doubt_in_statistic(name: str, own: Tensors, claim: Claim) -> str | None:
+    """Why tensors cannot be a statistic: names, shapes, types, finite values, and its own rules."""
+    statistic = STATISTICS.get(name)
+    if not own:
+        return "is missing"
+    shapes = {key: tuple(value.shape) for key, value in own.items()}
+    if statistic.shapes is not None and shapes != statistic.shapes(claim):
+        return f"has the shapes {shapes}, not {statistic.shapes(claim)}"
+    for key, value in own.items():
+        if value.dtype != torch.float32:
+            return f"{key} is of {value.dtype}, not torch.float32"
+        if not value.isfinite().all():
+            return f"{key} has values that are not finite"
+    reason: str | None = statistic.doubt(own, claim)
+    return reason
 
 
 def what_is_lacking(fusions: Mapping[str, Fusion], uploads: Sequence[Upload]) -> dict[str, str]:

@@ -11,11 +11,11 @@ from torch import Tensor
 from anchorfl.data import ImageStore
 from anchorfl.errors import UserError
 from anchorfl.registry import METHODS, SERVER_HALVES
-from anchorfl.server.admission import admit
+from anchorfl.server.admission import Admission, Refusal
 from anchorfl.server.costs import Cost, costs_of
 from anchorfl.server.evaluation import Evaluation, Fused, evaluate, fuse, runners_for, server_view
 from anchorfl.tensors import Tensors
-from anchorfl.wire import Description, Request, Task, Upload, complete
+from anchorfl.wire import Description, Request, Task, Upload
 
 
 class Server:
@@ -28,18 +28,28 @@ class Server:
         self.view = server_view(self.config, task.facts, self.runners)
         half = METHODS.get(self.config.method).server
         self.half = None if half is None else SERVER_HALVES.get(half)()
+        self.admission = Admission(self.config, task.facts, self.runners, self._frozen)
+        self.refused: list[Refusal] = []
 
-    def receive(self, messages: Sequence[bytes]) -> list[Upload]:
-        """Uploads out of bytes, admitted, complete, on the server's device, in the clients' order."""
-        uploads = sorted((Upload.from_bytes(data) for data in messages), key=lambda each: each.client)
-        for upload in uploads:
-            if upload.task != self.task.hash:
-                raise UserError(f"the upload of client {upload.client} answers another task")
-        networks = {upload.network for upload in uploads if upload.network in self.runners.names}
-        frozen = {name: self._frozen(name) for name in networks}
-        whole = complete(uploads, frozen, self.device)
-        admit(whole, self.runners)
-        return whole
+    def receive(self, messages: Sequence[bytes], replace_earlier: bool = False) -> list[Upload]:
+        """Uploads out of bytes, admitted, complete, on the server's device, in the clients' order.
+
+        What was not admitted stands in `refused`. A site's second upload is refused, or replaces the
+        first. Too few are an error that names every reason.
+        """
+        admitted: dict[int, Upload] = {}
+        self.refused = []
+        for data in messages:
+            found = self.admission.admit(data, self.task.hash, () if replace_earlier else admitted)
+            if isinstance(found, Refusal):
+                self.refused.append(found)
+            else:
+                admitted[found.client] = found
+        if len(admitted) < self.config.server.min_sites:
+            few = f"{len(admitted)} of {len(messages)} uploads are admitted, fewer than"
+            wanted = f"server.min_sites={self.config.server.min_sites}"
+            raise UserError("; ".join([f"{few} {wanted}", *map(str, self.refused)]))
+        return [admitted[client] for client in sorted(admitted)]
 
     def _frozen(self, network: str) -> Tensors:
         task = self.first.for_encoder(network or self.first.encoder)
@@ -60,12 +70,20 @@ class Server:
             each.client: {name: value.to(self.device) for name, value in each.statistics.items()}
             for each in descriptions
         }
+        for upload in uploads:
+            if upload.client not in answers:
+                raise UserError(f"site {upload.client} has not answered the second exchange")
         return [
             replace(upload, statistics=upload.statistics | answers[upload.client]) for upload in uploads
         ]
 
+    def receive_descriptions(
+        self, uploads: Sequence[Upload], messages: Sequence[bytes]
+    ) -> list[Upload]:
+        """The same out of bytes, held to what an upload is held to."""
+        return self.admission.described(uploads, [Description.from_bytes(data) for data in messages])
+
     def fuse(self, uploads: Sequence[Upload]) -> dict[str, Fused]:
-        admit(uploads, self.runners)
         return fuse(self.config.fusion, uploads, self.runners, self.view)
 
     def evaluate(

@@ -63,8 +63,8 @@ class Client:
                     own[name].copy_(value)
 
     def checkpoint(self) -> Tensors:
-        """All that a round leaves behind: weights, buffers, momentum, the balance's state, steps."""
-        return {name: value.detach().clone() for name, value in self.state.items()}
+        """All that a round leaves behind, in the CPU's memory: weights, momentum, sigmas, steps."""
+        return {name: value.detach().to("cpu", copy=True) for name, value in self.state.items()}
 
     def restore(self, saved: Tensors) -> None:
         """Go on from a checkpoint as if nothing had happened."""

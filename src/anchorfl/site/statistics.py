@@ -10,8 +10,20 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from torch import Tensor
+from torch.linalg import matrix_norm
 
-from anchorfl.describe import Sketch, joint_rows, projected, second_moments, with_constant
+from anchorfl.describe import (
+    Claim,
+    Sketch,
+    doubt_in_feature_moments,
+    doubt_in_means,
+    doubt_in_moments,
+    joint_rows,
+    projected,
+    projections,
+    second_moments,
+    with_constant,
+)
 from anchorfl.models import Encoder
 from anchorfl.registry import STATISTICS
 from anchorfl.tensors import Tensors
@@ -55,12 +67,15 @@ class Samples:
 class Statistic:
     """`exchange` 2 means: made in a second exchange, under everybody's encoders.
 
-    `lasting` means that no training changes it, so that it is made once.
+    `lasting` means that no training changes it, so that it is made once. `shapes` are those of its
+    tensors, and `doubt` is why finite tensors of these shapes cannot be what they are said to be.
     """
 
     make: Callable[[Samples], Tensors]
     exchange: int = 1
     lasting: bool = False
+    shapes: Callable[[Claim], dict[str, tuple[int, ...]]] | None = None
+    doubt: Callable[[Tensors, Claim], str | None] = lambda tensors, claim: None
 
 
 def class_means(samples: Samples) -> Tensors:
@@ -86,8 +101,59 @@ def joint_sketch_moments(samples: Samples) -> Tensors:
     return samples.moments(joint_rows(projected(samples.features), samples.sketches))
 
 
-STATISTICS.register("class_means")(Statistic(class_means))
-STATISTICS.register("feature_moments")(Statistic(feature_moments))
-STATISTICS.register("sketch_moments")(Statistic(sketch_moments, lasting=True))
-STATISTICS.register("joint_moments")(Statistic(joint_moments, exchange=2))
-STATISTICS.register("joint_sketch_moments")(Statistic(joint_sketch_moments, exchange=2))
+def moment_shapes(width: int, claim: Claim) -> dict[str, tuple[int, ...]]:
+    """Of rows of a width, and a constant."""
+    columns = width + 1
+    return {"triangle": (columns * (columns + 1) // 2,), "cross": (columns, len(claim.counts))}
+
+
+def joint_width(claim: Claim) -> int:
+    matrices = projections(claim.widths)
+    pairs = zip(claim.widths, matrices, strict=True)
+    return sum(width if matrix is None else matrix.shape[1] for width, matrix in pairs)
+
+
+def joint_norm(claim: Claim) -> float:
+    """The largest squared norm of all features in one row: 1 each, and more where projected."""
+    matrices = projections(claim.widths)
+    return sum(1.0 if each is None else float(matrix_norm(each, 2)) ** 2 for each in matrices)
+
+
+STATISTICS.register("class_means")(
+    Statistic(
+        class_means,
+        shapes=lambda claim: {"mean": (len(claim.counts), claim.widths[0])},
+        doubt=lambda own, claim: doubt_in_means(own["mean"], claim.counts),
+    )
+)
+STATISTICS.register("feature_moments")(
+    Statistic(
+        feature_moments,
+        shapes=lambda claim: {"mean": (claim.widths[0],), "square": (claim.widths[0],)},
+        doubt=lambda own, claim: doubt_in_feature_moments(own["mean"], own["square"]),
+    )
+)
+STATISTICS.register("sketch_moments")(
+    Statistic(
+        sketch_moments,
+        lasting=True,
+        shapes=lambda claim: moment_shapes(claim.sketch, claim),
+        doubt=lambda own, claim: doubt_in_moments(own, claim.counts, 1.0),
+    )
+)
+STATISTICS.register("joint_moments")(
+    Statistic(
+        joint_moments,
+        exchange=2,
+        shapes=lambda claim: moment_shapes(joint_width(claim), claim),
+        doubt=lambda own, claim: doubt_in_moments(own, claim.counts, joint_norm(claim)),
+    )
+)
+STATISTICS.register("joint_sketch_moments")(
+    Statistic(
+        joint_sketch_moments,
+        exchange=2,
+        shapes=lambda claim: moment_shapes(joint_width(claim) + claim.sketch, claim),
+        doubt=lambda own, claim: doubt_in_moments(own, claim.counts, joint_norm(claim) + 1.0),
+    )
+)

@@ -10,13 +10,13 @@ search:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from anchorfl.errors import UserError
 from anchorfl.settings import read_preset
 from anchorfl.sweep.plan import Plan, Trial
-from anchorfl.sweep.workers import Ended, Workers, earlier
+from anchorfl.sweep.workers import Ended, Workers, claimed, earlier
 
 RANGE_KEYS = {"low", "high", "log", "step"}
 FIXED = {"fusion", "data.validation", "seed", "partition.seed"}
@@ -64,11 +64,29 @@ def run_search(plan: Plan, on_end: Callable[[Ended], None]) -> list[Ended]:
     count = wanted["trials"]
     if not isinstance(count, int) or count < 1:
         raise UserError(f"search.trials={count}: must be a whole number, 1 or more")
-    library, spaces = optuna(), distributions(vary)
+    spaces = distributions(vary)
     primary = next(iter(common.fusion))
     names = [f"trial{number:03d}" for number in range(count)]
-    ended = [done for name in names if (done := finished(plan, name, list(spaces))) is not None]
-    sampler = library.samplers.TPESampler(seed=common.seed + len(ended))
+    with claimed(plan.folder):
+        return search_all(plan, primary, spaces, names, common.seed, on_end)
+
+
+def search_all(
+    plan: Plan,
+    primary: str,
+    spaces: Mapping[str, Any],
+    names: Sequence[str],
+    seed: int,
+    on_end: Callable[[Ended], None],
+) -> list[Ended]:
+    library = optuna()
+    chosen = {name: settings for name in names if (settings := chosen_earlier(plan, name, spaces))}
+    ended = []
+    for name, settings in chosen.items():
+        done = earlier(plan.folder / name, Trial(name, {**plan.settings, **settings}))
+        if done is not None:
+            ended.append(done)
+    sampler = library.samplers.TPESampler(seed=seed + len(ended))
     study = library.create_study(direction="maximize", sampler=sampler)
     for done in ended:
         params, value = {key: done.trial.settings[key] for key in spaces}, validated(done, primary)
@@ -86,6 +104,8 @@ def run_search(plan: Plan, on_end: Callable[[Ended], None]) -> list[Ended]:
         name = next(free, None)
         if name is None:
             return None
+        if name in chosen:
+            study.enqueue_trial(chosen[name])
         asked[name] = study.ask(spaces)
         trial = Trial(name, {**plan.settings, **asked[name].params})
         trial.config(plan.folder)
@@ -101,14 +121,13 @@ def run_search(plan: Plan, on_end: Callable[[Ended], None]) -> list[Ended]:
     return sorted(ended, key=lambda each: -(validated(each, primary) or 0.0))
 
 
-def finished(plan: Plan, name: str, varied: list[str]) -> Ended | None:
-    """A trial of an earlier start, with the settings that were chosen for it then."""
-    folder = plan.folder / name
-    if not (folder / "config.yaml").is_file():
+def chosen_earlier(plan: Plan, name: str, varied: Iterable[str]) -> dict[str, object] | None:
+    """The settings that an earlier start chose for a trial."""
+    file = plan.folder / name / "config.yaml"
+    if not file.is_file():
         return None
-    stored = read_preset(folder / "config.yaml")
-    chosen = {key: stored[key] for key in varied if key in stored}
-    return earlier(folder, Trial(name, {**plan.settings, **chosen}))
+    stored = read_preset(file)
+    return {key: stored[key] for key in varied if key in stored}
 
 
 def validated(done: Ended, fusion: str) -> float | None:

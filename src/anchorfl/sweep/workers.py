@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
+from threading import Thread
 
 import torch
 
 from anchorfl.compute import cores
+from anchorfl.engine import run_in_folder
 from anchorfl.errors import UserError
-from anchorfl.experiment import run_config
-from anchorfl.runs import INCIDENTAL, Run, new_folder, read_run
+from anchorfl.files import locked
+from anchorfl.runs import Run, put_aside, read_run
 from anchorfl.settings import flatten
 from anchorfl.sweep.plan import Plan, Trial
 
@@ -35,6 +40,19 @@ class Ended:
 
 def run_sweep(plan: Plan, on_end: Callable[[Ended], None]) -> list[Ended]:
     """All runs of a grid or list; what finished in an earlier start is not run again."""
+    with claimed(plan.folder):
+        return run_all(plan, on_end)
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """The sweep's folder, made where it is missing, for this process alone."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        yield
+
+
+def run_all(plan: Plan, on_end: Callable[[Ended], None]) -> list[Ended]:
     trials, ended = plan.trials(), []
     waiting = []
     for trial in trials:
@@ -54,7 +72,7 @@ def run_sweep(plan: Plan, on_end: Callable[[Ended], None]) -> list[Ended]:
 
 
 def earlier(folder: Path, trial: Trial) -> Ended | None:
-    """A run of an earlier start that ended; one that did not is put aside, never deleted."""
+    """A run of an earlier start that ended; one that did not goes on, what is no run is put aside."""
     if not folder.is_dir() or not any(folder.iterdir()):
         return None
     try:
@@ -62,24 +80,10 @@ def earlier(folder: Path, trial: Trial) -> Ended | None:
     except UserError:
         put_aside(folder)
         return None
-    wanted = flatten(trial.config(folder.parent).to_dict())
-    ignored = set(INCIDENTAL)
-    if wanted["partition.kind"] == "file":
-        ignored |= {"data.validation", "partition.clients", "partition.public"}
-    for key, stored in sorted(run.settings.items()):  # an earlier version may not have had a key
-        now = wanted.get(key)
-        if key not in ignored and stored != now:
-            raise UserError(f"{folder}: was run with {key}={stored}, not {now}; name another out")
-    if not any(run.summary.upload_bytes):
-        put_aside(folder)
-        return None
-    return summarised(trial, run, skipped=True)
-
-
-def put_aside(folder: Path) -> None:
-    """Rename it NAME.unfinished, or the first of NAME.unfinished-2, ... that is free."""
-    aside = new_folder(folder.parent, f"{folder.name}.unfinished")
-    folder.replace(aside)
+    other = run.unlike(flatten(trial.config(folder.parent).to_dict()))
+    if other is not None:
+        raise UserError(f"{folder}: was run with {other}; name another out")
+    return None if run.unfinished else summarised(trial, run, skipped=True)
 
 
 def summarised(trial: Trial, run: Run, skipped: bool) -> Ended:
@@ -99,9 +103,7 @@ class Workers:
     def _start(self) -> ProcessPoolExecutor:
         threads = max(1, cores() // self.plan.at_once)
         context = get_context("spawn")
-        return ProcessPoolExecutor(
-            self.plan.at_once, context, initializer=take_threads, initargs=(threads,)
-        )
+        return ProcessPoolExecutor(self.plan.at_once, context, initializer=begin, initargs=(threads,))
 
     def __enter__(self) -> Workers:
         return self
@@ -137,16 +139,25 @@ class Workers:
                 self.pool = self._start()
 
 
-def take_threads(threads: int) -> None:
+def begin(threads: int) -> None:
+    """In a worker: its share of the cores, and an end of its own when the sweep is killed."""
     torch.set_num_threads(threads)
+    Thread(target=end_with_parent, daemon=True).start()
+
+
+def end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def run_trial(trial: Trial, folder: Path) -> Ended:
     """In a worker: a failure ends this run, not the sweep."""
     started = time.perf_counter()
     try:
-        result = run_config(trial.config(folder))
+        run = run_in_folder(trial.config(folder))
     except Exception as error:  # whatever goes wrong in one run is shown beside the others
         why = " ".join(f"{type(error).__name__}: {error}".split())
         return Ended(trial, time.perf_counter() - started, {}, error=why)
-    return summarised(trial, result.run, skipped=False)
+    return summarised(trial, run, skipped=False)

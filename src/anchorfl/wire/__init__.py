@@ -1,6 +1,6 @@
 """What travels between sites and server, as values and as bytes."""
 
-from anchorfl.wire.codec import FORMAT, pack, unpack
+from anchorfl.wire.codec import FORMAT, digest, pack, unpack
 from anchorfl.wire.description import Description, Request
 from anchorfl.wire.task import Task, shared_target
 from anchorfl.wire.telemetry import ClientRound
@@ -14,6 +14,7 @@ __all__ = [
     "Task",
     "Upload",
     "complete",
+    "digest",
     "frozen_from_bytes",
     "frozen_to_bytes",
     "lacks",

@@ -20,10 +20,19 @@ READABLE = ("2", FORMAT)
 
 
 def pack(kind: str, content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bytes:
-    """One safetensors message: tensors, and JSON content in the header under its kind."""
+    """One safetensors message: tensors, and JSON content in the header under its kind.
+
+    Equal messages are equal bytes: the header, which safetensors writes in any order, is put in one.
+    """
     there = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
     metadata = {kind: json.dumps(content), "format": FORMAT, "digest": digest(content, there)}
-    return save(there, metadata=metadata)
+    data = memoryview(save(there, metadata=metadata))
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(bytes(data[8:end]))
+    header["__metadata__"] = dict(sorted(metadata.items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join((len(text).to_bytes(8, "little"), text, data[end:]))
 
 
 def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], Tensors]:

@@ -27,6 +27,7 @@ LOCAL_KEYS = (
     "model.weights",
     "train.precision",
     "train.graphs",
+    "train.checkpoint_every",
 )
 
 
@@ -59,7 +60,7 @@ class Task:
     @cached_property
     def hash(self) -> str:
         """Names the experiment: of the first task, whichever round or encoder this one is for."""
-        return self.first or digest(self._content(), self._tensors())
+        return self.first or digest(self._content(), self.tensors())
 
     @property
     def encoders(self) -> dict[str, str]:
@@ -90,7 +91,7 @@ class Task:
     def to_bytes(self) -> bytes:
         """What is a site's own business (its device, its paths, its code) stays out."""
         content = {**self._content(), "round": self.round, "hash": self.hash}
-        return pack("task", content, self._tensors())
+        return pack("task", content, self.tensors())
 
     def _content(self) -> dict[str, object]:
         settings = flatten(self.config.to_dict())
@@ -103,9 +104,16 @@ class Task:
             "encoder": self.encoder,
         }
 
-    def _tensors(self) -> Tensors:
+    def tensors(self) -> Tensors:
+        """Weights and target, by name."""
         tensors = prefixed("weights", self.weights)
         return tensors if self.target is None else {**tensors, "target": self.target}
+
+    def with_tensors(self, tensors: Tensors, number: int) -> Task:
+        """The task of a round of the same experiment, with other weights or another target."""
+        weights, target = section(tensors, "weights"), tensors.get("target")
+        first = self.hash if number else self.first
+        return replace(self, weights=weights, target=target, round=number, first=first)
 
     @staticmethod
     def from_bytes(data: bytes, model: str | None = None) -> Task:

@@ -1,0 +1,129 @@
+"""A run's whole state at the end of a round, on disk, so that one that was cut off goes on exactly."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from anchorfl.errors import UserError
+from anchorfl.files import write_whole
+from anchorfl.runs import Record, RunFolder
+from anchorfl.tensors import Tensors, prefixed, section
+from anchorfl.wire import Task, pack, unpack
+
+KEPT = 2
+"""Checkpoints of a run: the newest, and the one before, should the newest be damaged."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """`position` rounds are done. `task` is what the server changed of the task since the start.
+
+    `written` is how much of metrics.jsonl those rounds are, `records` what stands there.
+    """
+
+    position: int
+    partition: str
+    task_round: int
+    task: Tensors
+    sites: dict[int, Tensors]
+    written: int = 0
+    records: tuple[Record, ...] = ()
+
+    @staticmethod
+    def take(
+        position: int, partition: str, first: Task, now: Task, sites: dict[int, Tensors]
+    ) -> Checkpoint:
+        """Of a run whose task was `first` and is `now`."""
+        begun, going = first.tensors(), now.tensors()
+        changed = {name: value.cpu() for name, value in going.items() if value is not begun.get(name)}
+        return Checkpoint(position, partition, now.round, changed, sites)
+
+    def task_now(self, first: Task) -> Task:
+        """The task that was going when this was taken."""
+        return first.with_tensors({**first.tensors(), **self.task}, self.task_round)
+
+    def to_bytes(self, metrics: tuple[int, str]) -> bytes:
+        tensors = prefixed("task", self.task)
+        for number, state in self.sites.items():
+            tensors |= prefixed(f"site/{number}", state)
+        content = {
+            "position": self.position,
+            "partition": self.partition,
+            "task_round": self.task_round,
+            "sites": list(self.sites),
+            "metrics": list(metrics),
+        }
+        return pack("checkpoint", content, tensors)
+
+
+class Checkpoints:
+    """Writes them beside the round that follows, whole or not at all, and keeps the last two."""
+
+    def __init__(self, folder: RunFolder, written: Callable[[], tuple[int, str]]) -> None:
+        self.folder, self.written = folder, written
+        self.writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self.writing: Future[None] | None = None
+        folder.checkpoints.mkdir(exist_ok=True)
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Set the writing going, once the one before has ended."""
+        self.wait()
+        self.writing = self.writer.submit(self._write, checkpoint, self.written())
+
+    def _write(self, checkpoint: Checkpoint, metrics: tuple[int, str]) -> None:
+        write_whole(self.folder.checkpoint(checkpoint.position), checkpoint.to_bytes(metrics))
+        for old in newest_first(self.folder)[KEPT:]:
+            old.unlink(missing_ok=True)
+
+    def wait(self) -> None:
+        if self.writing is not None:
+            self.writing.result()
+
+    def close(self) -> None:
+        """Wait for what is being written; what went wrong with it no longer matters."""
+        self.writer.shutdown()
+
+    def remove(self) -> None:
+        """The run is complete: nothing will go on from here."""
+        self.close()
+        for file in self.folder.checkpoints.iterdir():
+            file.unlink()
+        self.folder.checkpoints.rmdir()
+
+
+def newest_first(folder: RunFolder) -> list[Path]:
+    return sorted(folder.checkpoints.glob("round-*.safetensors"), reverse=True)
+
+
+def last_good(folder: RunFolder) -> tuple[Checkpoint | None, list[str]]:
+    """The newest that is whole and fits the metrics beside it; why others are passed over."""
+    troubles: list[str] = []
+    for file in newest_first(folder):
+        try:
+            return read_checkpoint(file, folder.metrics), troubles
+        except UserError as error:
+            troubles.append(f"{file.name}: {error}")
+    return None, troubles
+
+
+def read_checkpoint(file: Path, metrics: Path) -> Checkpoint:
+    """UserError where its bytes are not those that were written, or the metrics' are not."""
+    content, tensors = unpack("checkpoint", file.read_bytes())
+    size, digest = content["metrics"]
+    lines = metrics.read_bytes()[:size] if metrics.is_file() else b""
+    if hashlib.sha256(lines).hexdigest() != digest:
+        raise UserError(f"{metrics.name} beside it is not the one that it was taken with")
+    return Checkpoint(
+        content["position"],
+        content["partition"],
+        content["task_round"],
+        section(tensors, "task"),
+        {number: section(tensors, f"site/{number}") for number in content["sites"]},
+        size,
+        tuple(json.loads(line) for line in lines.splitlines()),
+    )
