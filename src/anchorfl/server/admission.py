@@ -129,6 +129,9 @@ class Admission:
         except UserError as error:
             return str(error)
         for name, value in upload.trained.items():
+            if value.shape != wanted[name].shape:
+                shapes = f"{tuple(value.shape)}, not {tuple(wanted[name].shape)}"
+                return f"weights do not fit the model: {name[:80]} is {shapes}"
             if value.dtype != wanted[name].dtype:
                 return f"{name[:80]} is of {value.dtype}, not {wanted[name].dtype}"
             if not value.isfinite().all():

@@ -68,7 +68,8 @@ class Upload:
     def to_bytes(self) -> bytes:
         tensors = {"class_counts": self.class_counts}
         tensors |= {**prefixed("weights", self.trained), **prefixed("statistics", self.statistics)}
-        content = {"client": self.client, "network": self.network, "task": self.task}
+        content: dict[str, object] = {"client": self.client, "network": self.network, "task": self.task}
+        content["samples"] = self.samples
         return pack("upload", content, tensors)
 
     @staticmethod
@@ -77,8 +78,10 @@ class Upload:
         content, tensors = unpack("upload", data)
         trained = section(tensors, "weights")
         client, network, task = (content.get(key, "") for key in ("client", "network", "task"))
-        if not isinstance(client, int) or "class_counts" not in tensors:
+        if type(client) is not int or "class_counts" not in tensors:
             raise UserError("this upload names no client or contains no class counts")
+        if content.get("samples", total := int(tensors["class_counts"].sum())) != total:
+            raise UserError("this upload names another total than its class counts have")
         if trained and "prototypes" not in trained:
             raise UserError("this upload contains weights without prototypes")
         statistics = {**section(tensors, "told"), **section(tensors, "statistics")}
