@@ -16,7 +16,7 @@ from pathlib import Path
 from anchorfl.config import UploadOptions
 from anchorfl.data import ImageStore
 from anchorfl.engine import Federation
-from anchorfl.server import evaluate, fuse, server_view
+from anchorfl.server import Belief, evaluate, fuse, server_view
 from anchorfl.settings import parse_words, read_preset, resolve
 from anchorfl.site import Client, Trainer
 
@@ -41,7 +41,7 @@ def main(preset: str, *words: str) -> None:
                 client.config = replace(config, upload=UploadOptions(batchnorm=kind))
             uploads = [client.upload() for client in clients]
             view = server_view(config, federation.dataset.facts, trainer.runners)
-            fused = fuse(config.fusion, uploads, trainer.runners, view)
+            fused = fuse(config.fusion, Belief(uploads), trainer.runners, view)
             accuracy = evaluate(fused, uploads, trainer.runners, test).accuracy()
             row = {"seed": config.seed, "round": number, "batchnorm": kind, **accuracy}
             print(json.dumps(row), flush=True)

@@ -18,7 +18,7 @@ from anchorfl.compute import choose_device
 from anchorfl.data import ImageStore
 from anchorfl.engine import data_of, uploads_of
 from anchorfl.runs import read_run
-from anchorfl.server import evaluate, fuse, runners_for, server_view
+from anchorfl.server import Belief, evaluate, fuse, runners_for, server_view
 from anchorfl.settings import parse_words
 
 
@@ -35,7 +35,7 @@ def main(folder: str, *words: str) -> None:
         trained["std"] = torch.ones_like(trained["std"])
         uploads.append(replace(upload, trained=trained))
     view = server_view(config, dataset.facts, runners)
-    fused = fuse(config.fusion, uploads, runners, view)
+    fused = fuse(config.fusion, Belief(uploads), runners, view)
     evaluation = evaluate(fused, uploads, runners, ImageStore(dataset.test, device))
     print(json.dumps({"run": run.folder.name, "unnormalised": evaluation.accuracy()}))
 

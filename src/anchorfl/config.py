@@ -206,7 +206,8 @@ class Config:
     def needs(self) -> set[str]:
         """The statistics that fusions and the method need in an upload beside weights and counts."""
         needed = {need for fusion in self.fusion.values() for need in fusion.needs}
-        return needed | set(METHODS.get(self.method).needs)
+        checked = {"sketch_moments"} if self.server.robust != "off" else set()
+        return needed | checked | set(METHODS.get(self.method).needs)
 
     @property
     def exchanges(self) -> int:

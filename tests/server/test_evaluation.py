@@ -4,7 +4,7 @@ from sklearn.metrics import balanced_accuracy_score, confusion_matrix, f1_score
 
 from anchorfl.data import ImageStore
 from anchorfl.predictor import build_predictor
-from anchorfl.server import balanced_accuracy, evaluate, fuse, macro_f1, server_view
+from anchorfl.server import Belief, balanced_accuracy, evaluate, fuse, macro_f1, server_view
 from anchorfl.settings import resolve
 from anchorfl.site import Client
 from tests.conftest import CPU, FACTS, make_trainer, tiny_split
@@ -38,7 +38,7 @@ def test_one_pass_runs_each_encoder_once_and_agrees_with_the_predictors(
         runner, "encode", lambda w, images, *how: calls.append(len(images)) or encode(w, images, *how)
     )
     view = server_view(trainer.config, FACTS, trainer.runners)
-    fused = fuse(trainer.config.fusion, uploads, trainer.runners, view)
+    fused = fuse(trainer.config.fusion, Belief(uploads), trainer.runners, view)
     evaluation = evaluate(fused, uploads, trainer.runners, ImageStore(test, CPU))
     assert sorted(calls) == [1, 1, 40, 40, 40]
     images = torch.from_numpy(test.images).float() / 255

@@ -13,6 +13,7 @@ from anchorfl.runs import Run
 FALLEN = 0.05
 STEADY = 0.02
 ENCODERS_ALONE = frozenset({"features"})
+FAVOURED = 2.0
 
 
 def courses(run: Run) -> dict[str, list[float]]:
@@ -157,4 +158,24 @@ def single_class(run: Run) -> Verdict | None:
     if not single:
         return None
     verb = "holds" if len(single) == 1 else "hold"
-    return Verdict("single-class", f"{listed(single).capitalize()} {verb} one class.", problem=False)
+    text = f"{listed(single).capitalize()} {verb} one class."
+    favoured = favoured_class(run, {counts[client].index(max(counts[client])) for client in single})
+    return Verdict("single-class", text + favoured, problem=bool(favoured), subject="fusion")
+
+
+def favoured_class(run: Run, classes: set[int]) -> str:
+    """That a rule which asks owners gives a class far more images than there are of it.
+
+    An encoder that saw one class finds it everywhere.
+    """
+    for fusion in ("class-mean", "class-weighted"):
+        matrix = (run.summary.confusion or {}).get(fusion)
+        if matrix is None:
+            continue
+        total = sum(map(sum, matrix))
+        for label in sorted(classes):
+            given, there = sum(row[label] for row in matrix) / total, sum(matrix[label]) / total
+            if given > FAVOURED * there:
+                found = f"{given:.0%} of all images, where {there:.0%} are of it"
+                return f" {fusion} gives class {label} {found}."
+    return ""

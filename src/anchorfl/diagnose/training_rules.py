@@ -28,9 +28,10 @@ def non_finite(run: Run) -> Verdict | None:
     clients = listed({record["client"] for record in found})
     return Verdict(
         "non-finite",
-        f"A loss was not finite on {clients}, first in round {found[0]['round']}.",
+        f"Training diverged on {clients}, first in round {found[0]['round']}; who diverged stopped,"
+        " with the weights of the round before.",
         subject="training",
-        advice="Lower train.lr.",
+        advice=f"Lower train.lr, which is {run.train.lr:g}.",
     )
 
 

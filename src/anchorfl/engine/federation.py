@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -73,6 +72,7 @@ class Federation:
     begun: Checkpoint | None = None
     stopping: bool = False
     slow: str = ""
+    doubts: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.guard = Guard(self.config.align)
@@ -112,6 +112,8 @@ class Federation:
                 self.guard.look(record)
             if record["event"] == "warning" and record["kind"] == "slow":
                 self.slow = record["message"]
+            if record["event"] == "warning" and record["kind"] == "doubted-site":
+                self.doubts.append(record["message"])
 
     def emit(self, event: Event) -> None:
         for listener in self.listeners:
@@ -204,6 +206,10 @@ class Federation:
         synchronise(self.device)
         seconds = time.perf_counter() - started
         fused = server.fuse(uploads)
+        for doubt in server.doubts:
+            if doubt not in self.doubts:
+                self.doubts.append(doubt)
+                self.emit(Warned("doubted-site", doubt))
         evaluation = server.evaluate(fused, uploads, test)
         held_out = torch.from_numpy(self.partition.validation)
         validation = server.evaluate(fused, uploads, store, held_out) if len(held_out) else None
@@ -269,8 +275,9 @@ class Federation:
         """A round of all sites; returns how many samples they went through."""
         for event in engine.train(number, self.emit):
             self.emit(event)
-            if not has_finite_losses(event):
-                message = f"client {event.client} has a loss that is not finite; lower train.lr"
+            if has_diverged(event):
+                message = f"client {event.client} diverged in round {number}: it stops, and keeps the"
+                message += " weights that it had before; lower train.lr"
                 self.emit(Warned("non-finite", message, client=event.client, round=number))
             self._guard(as_record(event))
         if not METHODS.get(self.config.method).trains:
@@ -337,5 +344,5 @@ def as_in_file(config: Config, partition: Partition, total: int) -> Config:
     return replace(config, data=data, partition=drawn)
 
 
-def has_finite_losses(event: ClientRound) -> bool:
-    return math.isfinite(event.base_loss) and math.isfinite(event.align_loss or 0.0)
+def has_diverged(event: ClientRound) -> bool:
+    return bool(event.readings.get("diverged"))

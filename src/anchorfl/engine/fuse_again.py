@@ -20,6 +20,7 @@ from anchorfl.server import (
     Admission,
     Cost,
     Evaluation,
+    believed,
     costs_of,
     evaluate,
     fuse,
@@ -88,7 +89,8 @@ def fuse_by(run: Run, config: Config, words: Mapping[str, object], every: bool) 
     runners = runners_for(config, dataset.facts, device)
     refuse_doubtful(run, Admission(run.config, dataset.facts, runners), uploads)
     test = ImageStore(dataset.test, device)
-    fused = fuse(usable, uploads, runners, server_view(config, dataset.facts, runners))
+    belief = believed(config, uploads)
+    fused = fuse(usable, belief, runners, server_view(config, dataset.facts, runners))
     evaluation = evaluate(fused, uploads, runners, test)
     costs = costs_of(usable, fused, uploads, runners, test)
     counts = torch.stack([upload.class_counts for upload in uploads]).cpu()

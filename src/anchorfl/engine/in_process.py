@@ -56,7 +56,7 @@ class InProcess(Engine):
 
     def train(self, number: int, listen: Callable[[Event], None]) -> Iterator[ClientRound]:
         """On a GPU all rounds are set going before the first is waited for."""
-        clients = [client for client in self.clients if client.trainer.trains]
+        clients = [each for each in self.clients if each.trainer.trains and not each.halted]
         started = (self._start(client, number, listen) for client in clients)
         for read in list(started) if self.device.type == "cuda" else started:
             report = read()

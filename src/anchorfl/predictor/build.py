@@ -16,7 +16,7 @@ from anchorfl.models import public_name
 from anchorfl.predictor.module import Card, Predictor
 from anchorfl.registry import DATASETS
 from anchorfl.runs import Run
-from anchorfl.server import runners_for, server_view
+from anchorfl.server import believed, runners_for, server_view
 from anchorfl.wire import Upload
 
 CPU = torch.device("cpu")
@@ -45,6 +45,7 @@ def build_predictor(
         raise UserError(f"fusion {name} scores an image by the others beside it: it makes no predictor")
     config = replace(config, train=replace(config.train, precision="fp32", graphs=False))
     runners = runners_for(config, facts, CPU)
+    uploads = believed(config, uploads).of(fusion)
     encoders = fusion.encoders(uploads)
     runners.evaluation_mode(encoders)
     head = fusion.head(uploads, encoders, server_view(config, facts, runners))

@@ -19,15 +19,22 @@ from anchorfl.errors import UserError
 from anchorfl.files import whole
 from anchorfl.models import build_network
 from anchorfl.predictor.module import Card, Predictor
+from anchorfl.randomness import generator
 from anchorfl.registry import ENCODERS, FUSIONS
 from anchorfl.server import Head
 from anchorfl.tensors import Tensors, section
 from anchorfl.wire import pack, unpack
 
+PROBES = 16
+
 
 def export(predictor: Predictor, path: Path) -> None:
     """Write it in the form that the file's suffix names."""
     check_target(path)
+    probe = torch.rand(PROBES, *predictor.shape, generator=generator(0, "probe"))
+    with torch.no_grad():
+        if not predictor(probe.to(next(predictor.buffers()).device)).isfinite().all():
+            raise UserError("this predictor's scores are not finite; the run that made it diverged")
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as place:
         WRITERS[path.suffix.lower()](predictor, place)

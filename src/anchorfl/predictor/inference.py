@@ -62,8 +62,6 @@ def predict_images(predictor: Predictor, places: Sequence[Path], top: int) -> li
     channels, height, _ = predictor.shape
     split = read_images([(path, 0) for path in paths], height, channels)
     probabilities = torch.cat(list(in_parts(predictor, split.images)))
-    if not probabilities.isfinite().all():
-        raise UserError("predict: its scores are not finite; the run that made it diverged")
     values, classes = probabilities.topk(min(top, probabilities.shape[1]), dim=1)
     return [
         Prediction(path, [predictor.class_names[k] for k in row.tolist()], chances.tolist())
@@ -86,7 +84,10 @@ def in_parts(predictor: Predictor, images: np.ndarray) -> Iterator[Tensor]:
     device = next(predictor.buffers()).device
     parts = -(-len(images) // images_at_once(device, images.shape[2] * images.shape[3]))
     for part in torch.from_numpy(images).tensor_split(parts):
-        yield predictor.probabilities(part.to(device).float() / 255).cpu()
+        probabilities = predictor.probabilities(part.to(device).float() / 255).cpu()
+        if not probabilities.isfinite().all():
+            raise UserError("this predictor's scores are not finite; the run that made it diverged")
+        yield probabilities
 
 
 def labelled(predictor: Predictor, data: str, root: str) -> Split:

@@ -7,6 +7,7 @@ from anchorfl.server.evaluation import (
     Evaluation,
     Fused,
     balanced_accuracy,
+    believed,
     evaluate,
     fuse,
     macro_f1,
@@ -15,11 +16,13 @@ from anchorfl.server.evaluation import (
 )
 from anchorfl.server.fusion import SKETCH, Fusion, Head, PrototypeHead, ServerView, stacked
 from anchorfl.server.halves import ServerHalf
+from anchorfl.server.robust import Belief
 from anchorfl.server.server import Server
 
 __all__ = [
     "SKETCH",
     "Admission",
+    "Belief",
     "Cost",
     "Evaluation",
     "Fused",
@@ -31,6 +34,7 @@ __all__ = [
     "ServerHalf",
     "ServerView",
     "balanced_accuracy",
+    "believed",
     "calibration_error",
     "costs_of",
     "count_flops",

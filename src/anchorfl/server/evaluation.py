@@ -15,9 +15,11 @@ from anchorfl.compute import images_at_once, synchronise
 from anchorfl.config import Config
 from anchorfl.data import ImageFacts, ImageStore
 from anchorfl.describe import Sketch
+from anchorfl.errors import UserError
 from anchorfl.models import Encoder, Runners, build_network, public_name
 from anchorfl.server.calibration import calibration_error, fit_temperature
 from anchorfl.server.fusion import Fusion, Head, ServerView, stacked
+from anchorfl.server.robust import Belief, believe
 from anchorfl.wire import Upload, shared_target
 
 
@@ -99,6 +101,11 @@ def runners_for(config: Config, facts: ImageFacts, device: torch.device) -> Runn
     return Runners(networks, device, config.train.precision, config.train.graphs)
 
 
+def believed(config: Config, uploads: Sequence[Upload]) -> Belief:
+    """By the experiment's `server.robust`."""
+    return believe(config.server.robust, uploads, config.upload.min_count)
+
+
 def server_view(config: Config, facts: ImageFacts, runners: Runners) -> ServerView:
     """What fusions may look at beside the uploads of an experiment."""
 
@@ -118,13 +125,14 @@ def server_view(config: Config, facts: ImageFacts, runners: Runners) -> ServerVi
 
 @torch.no_grad()
 def fuse(
-    fusions: Mapping[str, Fusion], uploads: Sequence[Upload], runners: Runners, view: ServerView
+    fusions: Mapping[str, Fusion], belief: Belief, runners: Runners, view: ServerView
 ) -> dict[str, Fused]:
-    """Every fusion of the uploads."""
-    runners.evaluation_mode(upload.encoder for upload in uploads if upload.trained)
+    """Every fusion of the uploads, as far as they are believed."""
+    runners.evaluation_mode(upload.encoder for upload in belief.uploads if upload.trained)
     fused = {}
     for name, fusion in fusions.items():
         started = time.perf_counter()
+        uploads = belief.of(fusion)
         encoders = fusion.encoders(uploads)
         head = fusion.head(uploads, encoders, view)
         synchronise(runners.device)
@@ -173,8 +181,12 @@ def evaluate(
             own_scores = features[owners[upload.client]] @ upload.prototypes.T
             local[upload.client].append(own_scores.argmax(dim=1))
         labels.append(own_labels)
+    whole = {name: torch.cat(parts).float().cpu() for name, parts in scores.items()}
+    for name, found in whole.items():
+        if not found.isfinite().all():
+            raise UserError(f"fusion {name}: its scores are not finite; lower train.lr")
     return Evaluation(
         torch.cat(labels).cpu(),
-        {name: torch.cat(parts).float().cpu() for name, parts in scores.items()},
+        whole,
         {client: torch.cat(predicted).cpu() for client, predicted in local.items()},
     )

@@ -13,7 +13,15 @@ from anchorfl.errors import UserError
 from anchorfl.registry import METHODS, SERVER_HALVES
 from anchorfl.server.admission import Admission, Refusal
 from anchorfl.server.costs import Cost, costs_of
-from anchorfl.server.evaluation import Evaluation, Fused, evaluate, fuse, runners_for, server_view
+from anchorfl.server.evaluation import (
+    Evaluation,
+    Fused,
+    believed,
+    evaluate,
+    fuse,
+    runners_for,
+    server_view,
+)
 from anchorfl.tensors import Tensors
 from anchorfl.wire import Description, Request, Task, Upload
 
@@ -30,6 +38,7 @@ class Server:
         self.half = None if half is None else SERVER_HALVES.get(half)()
         self.admission = Admission(self.config, task.facts, self.runners, self._frozen)
         self.refused: list[Refusal] = []
+        self.doubts: list[str] = []
 
     def receive(self, messages: Sequence[bytes], replace_earlier: bool = False) -> list[Upload]:
         """Uploads out of bytes, admitted, complete, on the server's device, in the clients' order.
@@ -84,7 +93,9 @@ class Server:
         return self.admission.described(uploads, [Description.from_bytes(data) for data in messages])
 
     def fuse(self, uploads: Sequence[Upload]) -> dict[str, Fused]:
-        return fuse(self.config.fusion, uploads, self.runners, self.view)
+        belief = believed(self.config, uploads)
+        self.doubts = belief.doubts
+        return fuse(self.config.fusion, belief, self.runners, self.view)
 
     def evaluate(
         self,

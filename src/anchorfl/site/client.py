@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 
@@ -27,6 +28,8 @@ def batch_count(samples: int, batch_size: int) -> int:
     return max(1, min(-(-samples // batch_size), samples // 2))
 
 
+EXPLODED_LOSS = 1e6
+"""Guessing gives a base loss of some twenty."""
 OnEpoch = Callable[[int, Tensors, dict[str, list[float]]], None]
 """(local epoch, the client's state after it, every reading step by step)."""
 
@@ -53,6 +56,7 @@ class Client:
         facts = ClientFacts(self.class_counts, self.batches)
         self.state: Tensors = trainer.initial_state(facts) if trainer.trains else {}
         self.lasting: Tensors = {}
+        self.halted = False
 
     def receive(self, task: Task) -> None:
         """Start the next round from a later task's weights, where it has any."""
@@ -64,13 +68,18 @@ class Client:
 
     def checkpoint(self) -> Tensors:
         """All that a round leaves behind, in the CPU's memory: weights, momentum, sigmas, steps."""
-        return {name: value.detach().to("cpu", copy=True) for name, value in self.state.items()}
+        state = {name: value.detach().to("cpu", copy=True) for name, value in self.state.items()}
+        return {**state, "halted": torch.tensor(self.halted)}
 
     def restore(self, saved: Tensors) -> None:
         """Go on from a checkpoint as if nothing had happened."""
-        with torch.no_grad():
-            for name, value in self.state.items():
-                value.copy_(saved[name])
+        self.halted = bool(saved["halted"])
+        self._put_back(saved)
+
+    @torch.no_grad()
+    def _put_back(self, saved: Tensors) -> None:
+        for name, value in self.state.items():
+            value.copy_(saved[name])
 
     def train_round(self, number: int, on_batch: Callable[[int], None]) -> ClientRound:
         """`train.local_epochs` epochs."""
@@ -82,8 +91,11 @@ class Client:
         """Set a round going, and wait for nothing; what is returned reads how it went.
 
         `on_epoch` looks at the client's state after every local epoch, and at its steps' readings.
+        A round that ends in a loss or weights that are not finite, or in a loss that exploded, is taken
+        back, and the client halts: it trains no more and uploads what it had before.
         """
         options, trainer = self.config.train, self.trainer
+        before = {name: value.detach().clone() for name, value in self.state.items()}
         if options.reset_optimizer:
             for momentum in section(self.state, "momentum").values():
                 momentum.zero_()
@@ -105,6 +117,10 @@ class Client:
         def read() -> ClientRound:
             synchronise(trainer.device)
             read = dict(zip(readings, values.tolist(), strict=True))
+            sizes = read.pop("weights"), read["base_loss"], read["align_loss"]
+            if not math.isfinite(sum(sizes)) or read["base_loss"] > EXPLODED_LOSS:
+                self.halted, read["diverged"] = True, 1.0
+                self._put_back(before)
             return self._event(number, anneal, read, watch.seconds())
 
         return read
@@ -144,7 +160,9 @@ class Client:
                 self.state[f"balance/{name}"].copy_(value)
         factor = torch.full((), anneal, device=self.trainer.device)
         balance = self.config.align.readings(losses, section(self.state, "balance"), factor)
-        return {**means, **balance, **self.prototype_norms()}
+        weights = section(self.state, "weights").values()
+        size = torch.stack([value.detach().abs().amax().float() for value in weights]).amax()
+        return {**means, **balance, **self.prototype_norms(), "weights": size}
 
     def _event(self, number: int, anneal: float, read: dict[str, float], seconds: float) -> ClientRound:
         if not self.trainer.aligned:

@@ -49,7 +49,7 @@ class Site:
     def train(self, number: int) -> bytes | None:
         """A round; what it reports of it, unless telemetry is switched off or nothing is trained."""
         client = self._settled()
-        if not client.trainer.trains:
+        if not client.trainer.trains or client.halted:
             return None
         report = client.train_round(number, lambda samples: None)
         return report.to_bytes() if client.config.upload.telemetry else None

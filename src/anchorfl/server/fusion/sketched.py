@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from anchorfl.describe import Sketch, ridge, with_constant
@@ -59,7 +60,11 @@ class SketchRidge(Fusion):
 
 
 class GuidedHead(Head):
-    """Scores = sum_k w_kc cos(f_k, m_kc) + weight * sketch's scores."""
+    """Scores = sum_k w_kc cos(f_k, m_kc) + weight * sketch's scores.
+
+    A class whose samples are in the sums, and of which no mean is there, is scored by the sketch alone:
+    either score is about 1 where it is true.
+    """
 
     def __init__(self, owners: OwnersHead, guide: SketchHead, weight: float) -> None:
         super().__init__()
@@ -68,7 +73,8 @@ class GuidedHead(Head):
     def forward(self, features: Tensor, images: Tensor) -> Tensor:
         guidance: Tensor = self.guide(features, images)
         scores: Tensor = self.owners(features, images)
-        return scores + self.weight * guidance
+        alone = (self.owners.missing < 0) & (self.guide.matrix.abs().sum(dim=0) > 0)
+        return torch.where(alone, guidance, scores) + self.weight * guidance
 
 
 @FUSIONS.register("sketch-guided")
