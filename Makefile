@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test soak lint bench clean
+.PHONY: demo test soak fuzz lint bench clean
 
 demo: $(READY)
 	$(BIN)/anchorfl demo
@@ -16,6 +16,11 @@ test: lint
 # Twenty kills of a run, five of a sweep, fifty damaged checkpoints: about fifteen minutes.
 soak: $(READY)
 	$(BIN)/pytest -m soak
+
+# Five minutes of coverage-guided fuzzing per reader, fourteen of them.
+fuzz: $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check 'atheris>=3'
+	$(BIN)/python -m tests.fuzz.run 300
 
 bench: $(READY)
 	$(BIN)/python benchmarks/speed.py

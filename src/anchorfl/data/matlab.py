@@ -65,7 +65,7 @@ def matrices(data: memoryview) -> Iterator[tuple[str, np.ndarray]]:
             if type_of not in TYPES or len(sizes) % 4:
                 raise CorruptError("a matrix has values of an unknown type")
             shape = [int(size) for size in np.frombuffer(sizes, "<i4")]
-            numbers = np.frombuffer(values, TYPES[type_of])
+            numbers = np.frombuffer(bytearray(values), TYPES[type_of])
             if min(shape, default=0) < 0 or numbers.size != int(np.prod(shape, dtype=np.int64)):
                 raise CorruptError("a matrix has not as many values as its sizes say")
             yield bytes(name).decode("latin1"), numbers.reshape(shape, order="F")

@@ -129,13 +129,13 @@ class Machine:
 
     def on_setitem(self, _: object) -> None:
         value, key = self.stack.pop(), self.stack.pop()
-        self._top(dict)[plain_key(key)] = value
+        self._top(dict)[text(key)] = value
 
     def on_setitems(self, _: object) -> None:
         items = self._items()
         target = self._top(dict)
         for key, value in zip(items[::2], items[1::2], strict=True):
-            target[plain_key(key)] = value
+            target[text(key)] = value
 
     def _top(self, kind: type) -> Any:
         if not self.stack or not isinstance(self.stack[-1], kind):
@@ -160,7 +160,7 @@ class Machine:
 
     def on_stack_global(self, _: object) -> None:
         name, module = self.stack.pop(), self.stack.pop()
-        self.stack.append(Name(str(module), str(name)))
+        self.stack.append(Name(text(module), text(name)))
 
     def on_reduce(self, _: object) -> None:
         arguments, function = self.stack.pop(), self.stack.pop()
@@ -181,8 +181,10 @@ class Machine:
 
 def described(function: object, arguments: tuple[Any, ...]) -> object:
     """What a call stands for, where it is one of the few that arrays and bytes are written with."""
+    if not isinstance(function, Name):
+        raise RefusedError("it calls something without a name")
     if function == ENCODE and arguments[1:] in (("latin1",), (b"latin1",)):
-        return str(arguments[0]).encode("latin1")
+        return text(arguments[0]).encode("latin1")
     if function in RECONSTRUCT and arguments[0] == NDARRAY:
         return Array()
     if function == DTYPE:
@@ -190,27 +192,25 @@ def described(function: object, arguments: tuple[Any, ...]) -> object:
     if function in FROM_BUFFER:
         data, kind, shape, order = arguments
         return Array(array(shape, kind, text(order) == "F", data))
-    named = f"{function.module}.{function.name}" if isinstance(function, Name) else "something"
-    raise RefusedError(f"it calls {named}")
+    raise RefusedError(f"it calls {function.module}.{function.name}")
 
 
 def array(shape: Any, kind: Any, by_columns: bool, data: Any) -> np.ndarray:
     """Bytes as numbers; they must be exactly as many as the shape says."""
     if not isinstance(kind, Type) or kind.name.lstrip("|<=") not in TYPES:
         raise RefusedError("its numbers are of an unknown type")
+    if not isinstance(data, bytes | bytearray):
+        raise RefusedError("its numbers are no bytes")
     sizes = [int(size) for size in shape]
-    numbers = np.frombuffer(bytes(data), np.dtype(kind.name.lstrip("|<=")).newbyteorder("<"))
+    numbers = np.frombuffer(bytearray(data), np.dtype(kind.name.lstrip("|<=")).newbyteorder("<"))
     return numbers.reshape(sizes, order="F" if by_columns else "C")
 
 
 def text(value: object) -> str:
-    return value.decode("latin1") if isinstance(value, bytes) else str(value)
-
-
-def plain_key(key: object) -> str:
-    if not isinstance(key, str | bytes):
-        raise RefusedError("a key is no text")
-    return text(key)
+    """Of text alone: what a few bytes nest into each other may be endless when written out."""
+    if not isinstance(value, str | bytes):
+        raise RefusedError("something is no text where text belongs")
+    return value.decode("latin1") if isinstance(value, bytes) else value
 
 
 def read_pickled_arrays(path: Path) -> dict[str, Any]:

@@ -136,7 +136,7 @@ def read_run(folder: str | PathLike[str], trust: bool = False) -> Run:
     read = in_words_of_today if is_format_2(content) else text_of
     try:
         metrics = [record_of(line) for line in complete_lines(read(place.metrics) or "")]
-    except (ValueError, RecursionError):
+    except (ValueError, TypeError, RecursionError):
         raise UserError(f"{place.metrics}: is corrupt") from None
     try:
         text = read(place.summary)
@@ -173,8 +173,14 @@ def complete_rounds(metrics: list[Record]) -> list[Record]:
 def record_of(line: str) -> Record:
     """A line of metrics.jsonl; ValueError where it is none that a run writes."""
     record = json.loads(line)
-    if not isinstance(record, dict) or record.get("event") not in EVENTS:
+    if not isinstance(record, dict) or not isinstance(record.get("event"), str):
         raise ValueError("no event")
+    if record["event"] not in EVENTS:
+        raise ValueError("no event that is known")
+    if not all(
+        isinstance(record[key], int) for key in ("round", "client") if record.get(key) is not None
+    ):
+        raise ValueError("no number of a round or client")
     if any(key not in record for key in EVENTS[record["event"]]):
         raise ValueError("a key is missing")
     if record["event"] == "client":

@@ -34,17 +34,21 @@ class OwnersHead(Head):
         return torch.einsum("knd,kcd->nc", features, self.directions) + self.missing
 
 
-def owners_head(uploads: Sequence[Upload], q: float, device: torch.device) -> OwnersHead:
+def owners_head(
+    uploads: Sequence[Upload], q: float, device: torch.device, elsewhere: Tensor | None = None
+) -> OwnersHead:
     """Every client's class means, weighted by n_kc^q where its upload contains one.
 
     A class that some hold and no mean describes, because all have too few (`upload.min_count`), is
-    scored by the prototypes of those who hold it.
+    scored by the prototypes of those who hold it; not where it is scored `elsewhere`.
     """
     means = side_by_side([upload.statistic("class_means")["mean"] for upload in uploads]).to(device)
     prototypes = side_by_side([upload.prototypes for upload in uploads]).to(device)
     counts = torch.stack([upload.class_counts for upload in uploads]).to(device)
     described = means.any(dim=2)
     nobody = ~described.any(dim=0)
+    if elsewhere is not None:
+        nobody = nobody & ~elsewhere
     weights = counts.float() ** q * torch.where(nobody, counts > 0, described)
     return OwnersHead(torch.where(nobody[:, None], prototypes, means), weights)
 

@@ -27,6 +27,10 @@ class SketchHead(Head):
         self.sketch = sketch
         self.register_buffer("matrix", matrix)
 
+    def knows(self) -> Tensor:
+        """The classes that the sums have samples of."""
+        return self.matrix.abs().sum(dim=0) > 0
+
     def forward(self, features: Tensor, images: Tensor) -> Tensor:
         return with_constant(self.sketch(images)) @ self.matrix
 
@@ -73,7 +77,7 @@ class GuidedHead(Head):
     def forward(self, features: Tensor, images: Tensor) -> Tensor:
         guidance: Tensor = self.guide(features, images)
         scores: Tensor = self.owners(features, images)
-        alone = (self.owners.missing < 0) & (self.guide.matrix.abs().sum(dim=0) > 0)
+        alone = (self.owners.missing < 0) & self.guide.knows()
         return torch.where(alone, guidance, scores) + self.weight * guidance
 
 
@@ -96,4 +100,5 @@ class SketchGuided(Fusion):
 
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
         guide = sketch_head(uploads, view, self.ridge)
-        return GuidedHead(owners_head(uploads, self.q, view.device), guide, self.guidance)
+        owners = owners_head(uploads, self.q, view.device, guide.knows())
+        return GuidedHead(owners, guide, self.guidance)

@@ -1,0 +1,89 @@
+"""server.robust: who is left out, who is not, and what it costs the honest."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from anchorfl import Experiment
+from anchorfl.server.robust import believe, capped, contradictions, tells_apart
+from anchorfl.wire import Upload
+from tests.conftest import RECORDS, ROOT
+
+sys.path.insert(0, str(ROOT))
+from benchmarks.tables.security import by_lie
+
+
+def cells(*rows: tuple[int, int, list[float], int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """(site, class, mean without its constant, count) -> means and counts as the rule takes them."""
+    means = torch.full((3, 3, 4), torch.nan, dtype=torch.float64)
+    counts = torch.zeros(3, 3, dtype=torch.int64)
+    for site, label, mean, count in rows:
+        means[site, label] = torch.tensor([*mean, 1.0])
+        counts[site, label] = count
+    return means, counts
+
+
+A, B, C = [0.9, 0.1, 0.0], [0.1, 0.9, 0.0], [0.0, 0.1, 0.9]
+
+
+def test_honest_sites_do_not_contradict_each_other() -> None:
+    assert not contradictions(*cells((0, 0, A, 100), (1, 0, A, 90), (1, 1, B, 80), (2, 2, C, 70)))
+
+
+def test_two_names_for_one_class_and_one_name_for_two_are_contradictions() -> None:
+    assert contradictions(*cells((0, 0, A, 100), (1, 1, A, 90), (2, 2, C, 50))) == {(0, 1)}
+    assert contradictions(*cells((0, 0, A, 100), (1, 0, B, 90), (2, 2, C, 50))) == {(0, 1)}
+
+
+def an_upload(client: int, counts: list[int], means: torch.Tensor) -> Upload:
+    statistics = {
+        "class_means/mean": means,
+        "sketch_moments/cross": torch.zeros(4, 3),
+        "sketch_moments/triangle": torch.zeros(10),
+    }
+    return Upload(client, torch.tensor(counts), {}, statistics)
+
+
+def test_no_site_counts_for_more_than_two_of_the_middle_size() -> None:
+    means = torch.eye(3)
+    uploads = [an_upload(k, [count, 0, 0], means) for k, count in enumerate((100, 120, 90_000))]
+    assert [each.samples for each in capped(uploads)] == [100, 120, 240]
+
+
+def test_an_encoder_whose_means_coincide_is_not_trusted() -> None:
+    apart, alike = torch.eye(3) * 0.95, torch.full((3, 3), 0.5) + 0.01 * torch.eye(3)
+    assert tells_apart(an_upload(0, [50, 50, 50], apart), 10)
+    assert not tells_apart(an_upload(0, [50, 50, 50], alike), 10)
+    assert tells_apart(an_upload(0, [50, 0, 0], alike), 10)
+
+
+def test_off_believes_everybody() -> None:
+    uploads = [an_upload(0, [1, 2, 3], torch.eye(3))]
+    assert believe("off", uploads, 10).uploads == uploads
+
+
+@pytest.mark.parametrize("rule", ["capped", "cross-checked"])
+def test_honest_runs_lose_nothing(rule: str, tmp_path: Path) -> None:
+    settings = {"train": {"rounds": 8}, "fusion": "sketch-guided", "seed": 2}
+    plain = Experiment("v4", **settings, out=tmp_path / "off").run()
+    robust = Experiment("v4", **settings, server={"robust": rule}, out=tmp_path / rule).run()
+    assert robust.summary.warnings == []
+    assert robust.accuracy["sketch-guided"] > plain.accuracy["sketch-guided"] - 0.01
+    images = torch.rand(4, *robust.predictor.shape)
+    assert robust.predictor(images).isfinite().all()
+
+
+def test_on_the_record_a_liar_is_bounded() -> None:
+    """Flipped labels, mean over seeds and liars: found wherever several sites share its classes."""
+    found = by_lie(RECORDS / "lies.jsonl")
+    for fusion in ("sketch-guided", "class-mean", "joint-sketch-ridge"):
+        assert found[0.05, "labels flipped", fusion, "cross-checked"].mean > 5 + (
+            found[0.05, "labels flipped", fusion, "off"].mean
+        )
+        assert found[0.5, "labels flipped", fusion, "cross-checked"].worst > 97
+        honest = found[0.05, "honest", fusion, "off"].mean
+        assert found[0.05, "honest", fusion, "cross-checked"].mean > honest - 0.5
