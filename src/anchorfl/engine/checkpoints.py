@@ -114,16 +114,19 @@ def last_good(folder: RunFolder) -> tuple[Checkpoint | None, list[str]]:
 def read_checkpoint(file: Path, metrics: Path) -> Checkpoint:
     """UserError where its bytes are not those that were written, or the metrics' are not."""
     content, tensors = unpack("checkpoint", file.read_bytes())
-    size, digest = content["metrics"]
-    lines = metrics.read_bytes()[:size] if metrics.is_file() else b""
-    if hashlib.sha256(lines).hexdigest() != digest:
-        raise UserError(f"{metrics.name} beside it is not the one that it was taken with")
-    return Checkpoint(
-        content["position"],
-        content["partition"],
-        content["task_round"],
-        section(tensors, "task"),
-        {number: section(tensors, f"site/{number}") for number in content["sites"]},
-        size,
-        tuple(json.loads(line) for line in lines.splitlines()),
-    )
+    try:
+        size, digest = int(content["metrics"][0]), str(content["metrics"][1])
+        lines = metrics.read_bytes()[:size] if metrics.is_file() else b""
+        if hashlib.sha256(lines).hexdigest() != digest:
+            raise UserError(f"{metrics.name} beside it is not the one that it was taken with")
+        return Checkpoint(
+            int(content["position"]),
+            str(content["partition"]),
+            int(content["task_round"]),
+            section(tensors, "task"),
+            {int(number): section(tensors, f"site/{number}") for number in content["sites"]},
+            size,
+            tuple(json.loads(line) for line in lines.splitlines()),
+        )
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise UserError("this checkpoint is incomplete") from None

@@ -72,7 +72,6 @@ class Federation:
     begun: Checkpoint | None = None
     stopping: bool = False
     slow: str = ""
-    doubts: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.guard = Guard(self.config.align)
@@ -112,8 +111,6 @@ class Federation:
                 self.guard.look(record)
             if record["event"] == "warning" and record["kind"] == "slow":
                 self.slow = record["message"]
-            if record["event"] == "warning" and record["kind"] == "doubted-site":
-                self.doubts.append(record["message"])
 
     def emit(self, event: Event) -> None:
         for listener in self.listeners:
@@ -162,6 +159,8 @@ class Federation:
                     Checkpoint.take(number + 1, self.partition.hash, prepared, server.task, sites)
                 )
         engine.close()
+        for doubt in server.doubts:
+            self.emit(Warned("doubted-site", doubt))
         assert outcome is not None  # the last round is always evaluated
         return replace(outcome, costs=server.costs(outcome.fused, outcome.uploads, test))
 
@@ -206,10 +205,6 @@ class Federation:
         synchronise(self.device)
         seconds = time.perf_counter() - started
         fused = server.fuse(uploads)
-        for doubt in server.doubts:
-            if doubt not in self.doubts:
-                self.doubts.append(doubt)
-                self.emit(Warned("doubted-site", doubt))
         evaluation = server.evaluate(fused, uploads, test)
         held_out = torch.from_numpy(self.partition.validation)
         validation = server.evaluate(fused, uploads, store, held_out) if len(held_out) else None
