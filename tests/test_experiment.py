@@ -168,7 +168,7 @@ def test_runs_started_together_never_share_a_folder(tmp_path: Path) -> None:
 
 def test_a_divergent_run_warns_and_writes_no_nan(tmp_path: Path) -> None:
     result = tiny(tmp_path / "run", train={"rounds": 1, "lr": 1e30, "clip_norm": 0.0, "batch_size": 64})
-    assert "not finite" in result.summary.warnings[0]
+    assert "diverged in round 0" in result.summary.warnings[0]
     assert "NaN" not in (tmp_path / "run/metrics.jsonl").read_text()
 
 

@@ -71,6 +71,8 @@ def takes_lock(file: IO[str]) -> bool:
         return True
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return False
+    except OSError:
+        return True  # a file system without locks: there nobody is kept out
     return os.fstat(file.fileno()).st_nlink > 0

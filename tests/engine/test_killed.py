@@ -18,9 +18,9 @@ from tests.engine.folders import assert_same
 RUN = ["run", "v12", "align.guard=cap", "align.classes=batch", "align.sigma_lr=0.5", "train.rounds=12"]
 RUN += ["fusion=class-mean,feature-mean", "seed=3", "threads=1"]
 SWEEP = """
-settings: {train.rounds: 6, fusion: "class-mean,feature-mean", threads: 1}
+settings: {train.rounds: 5, fusion: "class-mean,feature-mean", threads: 1}
 list: [{method: v4}, {method: v12-gamma}]
-grid: {seed: [1, 2]}
+grid: {seed: [1]}
 at_once: 2
 out: OUT
 """
@@ -122,7 +122,7 @@ def test_a_killed_sweep_leaves_no_orphan_and_goes_on_to_the_same(kills: int, tmp
         assert not [each for each in orphans if Path(f"/proc/{each}").exists()]
     to_the_end(words)
     names = {folder.name for folder in (tmp_path / "whole").iterdir() if folder.is_dir()}
-    assert len(names) == 4
+    assert len(names) == 2
     for name in names:
         assert_same(tmp_path / "whole" / name, tmp_path / "killed" / name)
 

@@ -90,6 +90,14 @@ def wrong_tensors(data: bytes) -> Iterator[Case]:
                 yield f"{name} {bad}", put(name, wrong), FINITE
         if name.endswith("running_var"):
             yield f"{name} negative", put(name, -1 - value), FINITE
+    for dtype in (torch.float8_e4m3fn, torch.complex64, torch.bool, torch.bfloat16):
+        lie = put("class_counts", tensors["class_counts"].to(dtype))
+        yield f"class_counts {dtype}", lie, "not whole numbers"
+    nan = put("class_counts", torch.full((10,), float("nan")))
+    yield "class_counts nan", nan, "not whole numbers"
+    yield "a key alone", put("statistics/class_means", torch.zeros(3)), "nobody asked for"
+    huge = put("weights/prototypes", torch.full_like(tensors["weights/prototypes"], 3e38))
+    yield "huge prototypes", huge, "without bound"
     yield "one too many", put("statistics/more/x", torch.zeros(3)), "nobody asked for"
     yield "a weight too many", put("weights/more", torch.zeros(3)), "do not fit"
     yield "far too large", put("statistics/more/x", torch.zeros(2_000_000)), "bytes, more than"

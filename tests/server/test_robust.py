@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from anchorfl import Experiment
-from anchorfl.server.robust import believe, capped, contradictions, tells_apart
+from anchorfl.server.robust import believe, contradictions, tells_apart
 from anchorfl.wire import Upload
 from tests.conftest import RECORDS, ROOT
 
@@ -51,7 +51,7 @@ def an_upload(client: int, counts: list[int], means: torch.Tensor) -> Upload:
 def test_no_site_counts_for_more_than_two_of_the_middle_size() -> None:
     means = torch.eye(3)
     uploads = [an_upload(k, [count, 0, 0], means) for k, count in enumerate((100, 120, 90_000))]
-    assert [each.samples for each in capped(uploads)] == [100, 120, 240]
+    assert [each.samples for each in believe("capped", uploads, 10).uploads] == [100, 120, 240]
 
 
 def test_an_encoder_whose_means_coincide_is_not_trusted() -> None:

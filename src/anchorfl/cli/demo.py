@@ -84,11 +84,12 @@ def demo_plan(rounds: int) -> Plan:
 def unfinished_demo(rounds: int) -> Path | None:
     """The folder of a demo of as many rounds that was cut off and that nobody is at work in."""
     for folder in sorted(Path("runs").glob("demo*")):
-        begun = [read_run(file.parent) for file in folder.glob("*/config.yaml")]
-        alike = all(run.settings.get("train.rounds") == rounds for run in begun)
-        if begun and alike and not (folder / CURVES).exists():
-            with suppress(UserError), locked(folder):
-                return folder
+        with suppress(UserError):
+            begun = [read_run(file.parent) for file in folder.glob("*/config.yaml")]
+            alike = all(run.settings.get("train.rounds") == rounds for run in begun)
+            if begun and alike and not (folder / CURVES).exists():
+                with locked(folder):
+                    return folder
     return None
 
 

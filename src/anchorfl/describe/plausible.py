@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anchorfl.describe.moments import full_gram
+from anchorfl.describe.moments import full_gram, wide
 from anchorfl.tensors import Tensors
 
 TOLERANCE = 1e-3
@@ -35,7 +35,7 @@ class Claim:
 
 def doubt_in_means(mean: Tensor, counts: Tensor) -> str | None:
     """Class means of rows of norm 1, C x d; `counts` are 0 for a class that has none."""
-    norms = mean.double().norm(dim=1)
+    norms = wide(mean).norm(dim=1)
     if (norms > 1 + TOLERANCE).any():
         return f"a class mean has norm {float(norms.max()):.4g}, above 1"
     if norms[(counts == 0).to(norms.device)].any():
@@ -45,10 +45,10 @@ def doubt_in_means(mean: Tensor, counts: Tensor) -> str | None:
 
 def doubt_in_feature_moments(mean: Tensor, square: Tensor) -> str | None:
     """Mean and mean square of each entry of rows of norm 1: square >= mean^2, squares add up to 1."""
-    if (square.double() < mean.double() ** 2 - TOLERANCE).any():
+    if (wide(square) < wide(mean) ** 2 - TOLERANCE).any():
         return "a mean square is below the squared mean"
-    if float(square.double().sum()) > 1 + TOLERANCE:
-        return f"mean squares add up to {float(square.double().sum()):.4g}, above 1"
+    if float(wide(square).sum()) > 1 + TOLERANCE:
+        return f"mean squares add up to {float(wide(square).sum()):.4g}, above 1"
     return None
 
 
@@ -59,7 +59,8 @@ def doubt_in_moments(moments: Tensors, counts: Tensor, norm: float) -> str | Non
     is n and the last row of X'Y the counts. tr X'X <= n (norm + 1), X'X >= 0, and a class's sum of
     rows is at most as long as its count allows.
     """
-    cross, counts = moments["cross"].double(), counts.to(moments["cross"].device).double()
+    cross = wide(moments["cross"])
+    counts = counts.to(cross.device).double()
     gram, total = full_gram(moments["triangle"], len(cross)), counts.sum()
     slack = TOLERANCE * total + 0.5
     if ((cross[-1] - counts).abs() > slack).any():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -91,9 +92,9 @@ class Checkpoints:
     def remove(self) -> None:
         """The run is complete: nothing will go on from here."""
         self.close()
-        for file in self.folder.checkpoints.iterdir():
-            file.unlink()
-        self.folder.checkpoints.rmdir()
+        going = self.folder.path / ".done"
+        self.folder.checkpoints.replace(going)
+        shutil.rmtree(going)
 
 
 def newest_first(folder: RunFolder) -> list[Path]:
@@ -109,6 +110,13 @@ def last_good(folder: RunFolder) -> tuple[Checkpoint | None, list[str]]:
         except UserError as error:
             troubles.append(f"{file.name}: {error}")
     return None, troubles
+
+
+def remove_unusable(folder: RunFolder, begun: Checkpoint | None) -> None:
+    """Those that were passed over: they would be kept in place of new ones."""
+    for file in newest_first(folder):
+        if begun is None or file > folder.checkpoint(begun.position):
+            file.unlink()
 
 
 def read_checkpoint(file: Path, metrics: Path) -> Checkpoint:

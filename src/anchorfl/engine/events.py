@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -170,7 +171,8 @@ class MetricsWriter:
             self._write()
 
     def written(self) -> tuple[int, str]:
-        """How many bytes stand there, and their SHA-256."""
+        """How many bytes stand on the disk, and their SHA-256."""
+        os.fsync(self._file.fileno())
         return self._file.tell(), self._digest.hexdigest()
 
     def close(self) -> None:

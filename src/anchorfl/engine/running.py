@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -11,7 +12,7 @@ import torch
 
 from anchorfl.config import CONFIG_FORMAT, Config
 from anchorfl.data import draw_name
-from anchorfl.engine.checkpoints import Checkpoints, last_good
+from anchorfl.engine.checkpoints import Checkpoints, last_good, remove_unusable
 from anchorfl.engine.events import Listener, MetricsWriter, RunEnded, Warned
 from anchorfl.engine.federation import Federation
 from anchorfl.engine.ledger import Ledger
@@ -19,7 +20,7 @@ from anchorfl.engine.stored_uploads import packed, write_uploads
 from anchorfl.errors import UserError
 from anchorfl.files import locked, remove_leftovers
 from anchorfl.registry import LISTENERS, TRACKERS
-from anchorfl.runs import Run, RunFolder, put_aside, read_run
+from anchorfl.runs import Run, RunFolder, holds_anything, put_aside, read_run
 from anchorfl.settings import flatten
 
 
@@ -40,6 +41,8 @@ def run_in_folder(config: Config, listeners: tuple[Listener, ...] = (), restart:
     out, name = config.general.out, run_name(config)
     folder = RunFolder.create(out, name) if begun is None else begun.files
     with locked(folder.path):
+        if begun is not None and not read_run(folder.path).unfinished:
+            raise UserError(f"out={folder.path}: another process has finished this run meanwhile")
         return train_in(folder, federation, listeners)
 
 
@@ -82,8 +85,9 @@ def train_in(folder: RunFolder, federation: Federation, listeners: tuple[Listene
         for listener in listeners:
             listener(Warned("damaged-checkpoint", f"passed over {trouble}"))
     with saying_what_to_change(folder.path):
-        for place in (folder.path, folder.checkpoints):
+        for place in (folder.path, folder.checkpoints, folder.upload(0).parent):
             remove_leftovers(place)
+        remove_unusable(folder, begun)
         folder.summary.unlink(missing_ok=True)
         folder.write_config({"format": CONFIG_FORMAT, **config.to_dict()})
         labels = federation.dataset.train.labels
@@ -152,8 +156,8 @@ def named_listeners(folder: RunFolder, config: Config) -> list[Listener]:
         settings = flatten(config.to_dict())
         return [make(folder.path, settings) for make in factories]
     except BaseException:
-        if not any(folder.path.iterdir()):
-            folder.path.rmdir()
+        if not holds_anything(folder.path):
+            shutil.rmtree(folder.path)
         raise
 
 

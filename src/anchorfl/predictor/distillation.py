@@ -88,7 +88,8 @@ def distill(
     reduced = working_precision("auto", device) == "bf16"
     weights = balanced(teacher, source.images)
     student.train()
-    same = digest({"steps": steps}, {**teacher.state_dict(), "images": source.images}) if keep else ""
+    how = {"steps": steps, "seed": config.seed, "batch": size, "flip": bool(config.data.flip)}
+    same = digest(how, {**teacher.state_dict(), "images": source.images}) if keep else ""
     begun = go_on(keep, same, student, optimizer, draw) if keep else 0
     for step in range(begun, steps):
         for group in optimizer.param_groups:
@@ -114,7 +115,9 @@ def state_of(
 ) -> bytes:
     """All that the next step depends on; `same` names the distillation."""
     momentum = {
-        name: optimizer.state[weight]["momentum_buffer"] for name, weight in student.named_parameters()
+        name: optimizer.state[weight]["momentum_buffer"]
+        for name, weight in student.named_parameters()
+        if weight in optimizer.state
     }
     tensors = {**prefixed("student", student.state_dict()), **prefixed("momentum", momentum)}
     return pack("distillation", {"step": step, "same": same}, {**tensors, "draw": draw.get_state()})
@@ -131,8 +134,10 @@ def go_on(
     if content["same"] != same:
         return 0
     student.load_state_dict(section(tensors, "student"))
+    momentum = section(tensors, "momentum")
     for name, weight in student.named_parameters():
-        optimizer.state[weight]["momentum_buffer"] = tensors[f"momentum/{name}"].to(weight)
+        if name in momentum:
+            optimizer.state[weight]["momentum_buffer"] = momentum[name].to(weight)
     draw.set_state(tensors["draw"])
     return int(content["step"])
 

@@ -1,7 +1,17 @@
 """What a run leaves on disk, and its one reader. Nothing here imports torch."""
 
-from anchorfl.runs.folder import INCIDENTAL, RunFolder, new_folder, put_aside
+from anchorfl.runs.folder import INCIDENTAL, RunFolder, holds_anything, new_folder, put_aside
 from anchorfl.runs.run import Record, Run, read_run
 from anchorfl.runs.summary import Summary
 
-__all__ = ["INCIDENTAL", "Record", "Run", "RunFolder", "Summary", "new_folder", "put_aside", "read_run"]
+__all__ = [
+    "INCIDENTAL",
+    "Record",
+    "Run",
+    "RunFolder",
+    "Summary",
+    "holds_anything",
+    "new_folder",
+    "put_aside",
+    "read_run",
+]

@@ -23,6 +23,7 @@ HEADER = 1_000_000
 """Bytes that a message may have beside its tensors."""
 MOST_SITES = 1_000_000
 PROBES = 16
+LARGEST_SCORE = 1e6
 
 
 @dataclass(frozen=True)
@@ -127,8 +128,10 @@ class Admission:
         try:
             runner.network.check(upload.weights)
         except UserError as error:
-            return str(error)
+            return str(error)[:200]
         for name, value in upload.trained.items():
+            if name in upload.frozen:
+                return f"{name[:80]} is frozen and may not be uploaded"
             if value.shape != wanted[name].shape:
                 shapes = f"{tuple(value.shape)}, not {tuple(wanted[name].shape)}"
                 return f"weights do not fit the model: {name[:80]} is {shapes}"
@@ -140,9 +143,10 @@ class Admission:
         self.runners.evaluation_mode([upload.encoder])
         with torch.no_grad():
             features = self.runners.encode(upload.encoder, pictures.to(self.runners.device))
-        return (
-            None if features.isfinite().all() else "its encoder answers with values that are not finite"
-        )
+            scores = features @ upload.prototypes.T
+        if not scores.isfinite().all() or float(scores.abs().max()) > LARGEST_SCORE:
+            return "its answers are not finite, or without bound"
+        return None
 
     def doubt_in_statistics(self, upload: Upload, exchange: int, widths: Sequence[int]) -> str | None:
         counts = upload.class_counts
@@ -153,7 +157,7 @@ class Admission:
             claims[2] = Claim(leaving, widths, self.sketch_width)
         known = {name: claims[each] for each in claims for name in self.needed(each)}
         for key in upload.statistics:
-            if key.partition("/")[0] not in known:
+            if "/" not in key or key.partition("/")[0] not in known:
                 return f"contains {key[:80]}, which nobody asked for"
         for name, claim in known.items():
             reason = doubt_in_statistic(name, section(upload.statistics, name), claim)
@@ -171,6 +175,8 @@ class Admission:
     def described(self, uploads: Sequence[Upload], answers: Sequence[Description]) -> list[Upload]:
         """Uploads with their sites' answers to a second exchange; UserError where one is refused."""
         own = {each.client: each for each in answers}
+        if len(own) < len(answers):
+            raise UserError("a site has answered the second exchange twice")
         widths = self.widths_of(uploads)
         found = []
         for upload in uploads:
@@ -192,7 +198,7 @@ def doubt_in_statistic(name: str, own: Tensors, claim: Claim) -> str | None:
         return "is missing"
     shapes = {key: tuple(value.shape) for key, value in own.items()}
     if statistic.shapes is not None and shapes != statistic.shapes(claim):
-        return f"has the shapes {shapes}, not {statistic.shapes(claim)}"
+        return f"has the shapes {str(shapes)[:200]}, not {statistic.shapes(claim)}"
     for key, value in own.items():
         if value.dtype != torch.float32:
             return f"{key} is of {value.dtype}, not torch.float32"

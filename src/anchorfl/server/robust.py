@@ -53,22 +53,27 @@ def silent(upload: Upload) -> Upload:
 
 
 def believe(rule: str, uploads: Sequence[Upload], min_count: int) -> Belief:
-    """`off` believes everybody."""
-    if rule == "capped":
-        return trimmed(capped(uploads), min_count)
-    return cross_checked(capped(uploads), min_count) if rule == "cross-checked" else Belief(uploads)
+    """`off` believes everybody; the others also cap what a site counts for."""
+    if rule == "off":
+        return Belief(uploads)
+    judged = (trimmed if rule == "capped" else cross_checked)(uploads, min_count)
+    pairs = zip(judged.uploads, shares(uploads), strict=True)
+    return replace(judged, uploads=[scaled(each, share) for each, share in pairs])
 
 
-def capped(uploads: Sequence[Upload]) -> list[Upload]:
-    """No site counts for more than twice the median: its sums and counts are scaled down to that."""
+def shares(uploads: Sequence[Upload]) -> list[float]:
+    """A factor per site, so that none counts for more than twice the median."""
     sizes = torch.tensor([float(upload.samples) for upload in uploads])
-    most = LARGEST_SHARE * float(sizes.median())
-    return [scaled(each, most / each.samples) if each.samples > most else each for each in uploads]
+    most = LARGEST_SHARE * sizes.median()
+    share: list[float] = (most / sizes.clamp(min=1)).clamp(max=1).tolist()
+    return share
 
 
 def scaled(upload: Upload, factor: float) -> Upload:
+    if factor == 1:
+        return upload
     statistics = {
-        name: value * factor if name.partition("/")[0].endswith("moments") else value
+        name: value * factor if name.endswith(("/triangle", "/cross")) else value
         for name, value in upload.statistics.items()
     }
     counts = (upload.class_counts * factor).ceil().to(upload.class_counts.dtype)
@@ -76,8 +81,10 @@ def scaled(upload: Upload, factor: float) -> Upload:
 
 
 def trimmed(uploads: Sequence[Upload], min_count: int) -> Belief:
-    """Where three sites or more hold a class, one whose mean sketch lies far from the others' is not
-    believed of that class: three times as far from the median as they are."""
+    """Where three or more hold a class, who says something else of it is not believed of that class.
+
+    That is: whose mean sketch lies three times as far from the others' median as they do.
+    """
     means = class_sketches(uploads, min_count)
     doubts, dropped = [], torch.zeros(means.shape[:2], dtype=torch.bool)
     for label in range(means.shape[1]):
@@ -141,8 +148,12 @@ def cross_checked(uploads: Sequence[Upload], min_count: int) -> Belief:
         doubts.append(f"site {uploads[worst].client} is left out: sites {names} contradict it")
         pairs = {pair for pair in pairs if worst not in pair}
     kept = []
+    blind = [place for place, upload in enumerate(uploads) if not tells_apart(upload, min_count)]
+    if len(blind) == len(uploads):
+        doubts.append("no encoder can tell its own classes apart")
+        blind = []
     for place, upload in enumerate(uploads):
-        if place not in silenced and not tells_apart(upload, min_count):
+        if place not in silenced and place in blind:
             why = "it cannot tell its own classes apart"
             doubts.append(f"the encoder of site {upload.client} is left out: {why}")
             upload = without_means(upload)
@@ -154,9 +165,10 @@ def contradictions(means: Tensor, counts: Tensor) -> set[tuple[int, int]]:
     """Pairs of sites that give one class two names, or one name to two classes.
 
     Of two class means m, m' of n and n' samples, D = |m - m'|^2 is about v/n + v'/n' where both are of
-    one class, v = 1 - |m|^2 being the variance of rows of norm 1. Under four times that, two names
-    contradict each other. Over eight times that, one name does, if D is also half of what lies between
-    the means of different names: sites may see a class somewhat differently.
+    one class, v = 1 - |m|^2 being the variance of rows of norm 1. Under four times that, and a quarter
+    of what lies between different names, two names contradict each other: few samples prove nothing.
+    Over eight times that, one name does, if D is half of what lies between different names: sites may
+    see a class somewhat differently.
     """
     sites, labels = means.isfinite().all(dim=2).nonzero(as_tuple=True)
     cells = means[sites, labels][:, :-1]
@@ -167,7 +179,9 @@ def contradictions(means: Tensor, counts: Tensor) -> set[tuple[int, int]]:
     if not (apart & ~named).any():
         return set()
     usual = distance[apart & ~named].median()
-    wrong = (~named & (ratio < ONE_CLASS)) | (named & (ratio > TWO_CLASSES) & (distance > usual / 2))
+    alike = (ratio < ONE_CLASS) & (distance < usual / 4)
+    unlike = (ratio > TWO_CLASSES) & (distance > usual / 2)
+    wrong = torch.where(named, unlike, alike)
     found = (wrong & apart).nonzero().tolist()
     return {(int(sites[one]), int(sites[other])) for one, other in found if sites[one] < sites[other]}
 

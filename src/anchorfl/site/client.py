@@ -160,8 +160,9 @@ class Client:
                 self.state[f"balance/{name}"].copy_(value)
         factor = torch.full((), anneal, device=self.trainer.device)
         balance = self.config.align.readings(losses, section(self.state, "balance"), factor)
-        weights = section(self.state, "weights").values()
-        size = torch.stack([value.detach().abs().amax().float() for value in weights]).amax()
+        state = {**section(self.state, "weights"), **section(self.state, "buffers")}
+        parts = [value.detach() for value in state.values() if value.numel()]
+        size = torch.stack([value.abs().amax().float() for value in parts]).amax()
         return {**means, **balance, **self.prototype_norms(), "weights": size}
 
     def _event(self, number: int, anneal: float, read: dict[str, float], seconds: float) -> ClientRound:

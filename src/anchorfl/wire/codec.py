@@ -44,7 +44,7 @@ def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], Tensors]:
         content = json.loads(metadata[kind])
         if not isinstance(content, dict):
             raise ValueError
-    except (SafetensorError, KeyError, ValueError, TypeError, RecursionError):
+    except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError, OverflowError):
         raise UserError(f"these bytes are not a valid {kind}") from None
     written = metadata.get("format", "1")
     if written not in READABLE:

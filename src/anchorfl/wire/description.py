@@ -50,6 +50,6 @@ class Description:
     def from_bytes(data: bytes) -> Description:
         content, tensors = unpack("description", data)
         client = content.get("client")
-        if not isinstance(client, int):
+        if type(client) is not int:
             raise UserError("this description names no client")
         return Description(client, tensors, str(content.get("task", "")))

@@ -80,10 +80,12 @@ class Upload:
         client, network, task = (content.get(key, "") for key in ("client", "network", "task"))
         if type(client) is not int or "class_counts" not in tensors:
             raise UserError("this upload names no client or contains no class counts")
-        if content.get("samples", total := int(tensors["class_counts"].sum())) != total:
-            raise UserError("this upload names another total than its class counts have")
         if trained and "prototypes" not in trained:
             raise UserError("this upload contains weights without prototypes")
+        if tensors["class_counts"].dtype != torch.int64:
+            raise UserError("this upload's class counts are not whole numbers")
+        if content.get("samples", total := int(tensors["class_counts"].sum())) != total:
+            raise UserError("this upload names another total than its class counts have")
         statistics = {**section(tensors, "told"), **section(tensors, "statistics")}
         return Upload(client, tensors["class_counts"], trained, statistics, str(network), str(task))
 
