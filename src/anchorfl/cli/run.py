@@ -81,9 +81,10 @@ def preset_with(preset: dict[str, object], words: dict[str, object]) -> tuple[st
 
 def begun_in(folder: Path, words: dict[str, object]) -> tuple[str, dict[str, object]]:
     """The settings of an unfinished run, to go on with it."""
-    from anchorfl.runs import read_run
+    from anchorfl.engine import read_begun
+    from anchorfl.runs import RunFolder, read_run
 
-    begun = read_run(folder)
+    begun = read_begun(RunFolder(folder)) or read_run(folder)
     if not begun.unfinished:
         raise UserError(f"{folder}: holds a run that ended; to repeat it, run {folder}/config.yaml")
     code = ":" in str(begun.settings.get("model.name"))

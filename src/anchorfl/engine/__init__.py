@@ -18,7 +18,7 @@ from anchorfl.engine.events import (
 from anchorfl.engine.federation import Federation, Outcome
 from anchorfl.engine.fuse_again import FusedAgain, fuse_again
 from anchorfl.engine.run_data import data_of, facts_of
-from anchorfl.engine.running import run_in_folder
+from anchorfl.engine.running import read_begun, run_in_folder
 from anchorfl.engine.stored_uploads import packed, uploads_of, write_uploads
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "facts_of",
     "fuse_again",
     "packed",
+    "read_begun",
     "run_in_folder",
     "uploads_of",
     "write_uploads",

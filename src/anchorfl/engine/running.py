@@ -52,13 +52,30 @@ def begun_earlier(config: Config) -> Run | None:
         return None
     folder = RunFolder(Path(config.general.out).expanduser())
     try:
-        run = read_run(folder.path)
-    except (UserError, OSError):
-        return None  # no run: whether the folder can be used is seen when it is made
+        if not folder.config.is_file():
+            return None
+    except OSError:
+        return None  # no possible name: that is said when the folder is made
+    run = read_begun(folder)
+    if run is None:
+        return None
     other = run.unlike(flatten(config.to_dict()))
     if other is not None:
         raise UserError(f"out={folder.path}: holds a run with {other}; name a new folder")
     return run if run.unfinished else None
+
+
+def read_begun(folder: RunFolder) -> Run | None:
+    """A run whose records may be damaged behind its last good checkpoint: these are dropped."""
+    try:
+        return read_run(folder.path)
+    except UserError:
+        if not folder.checkpoints.is_dir():
+            return None  # no run that could go on: the folder is refused when it is made
+    with locked(folder.path):
+        good, _ = last_good(folder)
+        MetricsWriter(folder.metrics, good.written if good else 0).close()
+    return read_run(folder.path)
 
 
 def on_the_same_terms(config: Config, begun: Run) -> Config:
