@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import torch
 
-from anchorfl.data import Dataset, ImageStore, Split, draw_partition, load_dataset
+from anchorfl.data import ImageStore, Split, draw_partition, load_dataset
 from anchorfl.engine.in_process import InProcess
 from anchorfl.server import Server
 from anchorfl.settings import resolve
@@ -43,17 +43,16 @@ class Sites:
         other = replace(self.config, general=replace(self.config.general, seed=seed + 1000))
         untrained = replace(self.task, weights=Task.prepare(other, data.facts).weights)
         self.engines = {
-            "honest": self.engine(data, data.train, self.task, ROUNDS),
-            "labels flipped": self.engine(data, flipped, self.task, ROUNDS),
-            "random encoder": self.engine(data, data.train, untrained, 0),
+            "honest": self.engine(data.train, self.task, ROUNDS),
+            "labels flipped": self.engine(flipped, self.task, ROUNDS),
+            "random encoder": self.engine(data.train, untrained, 0),
         }
 
-    def engine(self, data: Dataset, split: Split, task: Task, rounds: int) -> InProcess:
+    def engine(self, split: Split, task: Task, rounds: int) -> InProcess:
         engine = InProcess(self.owns, ImageStore(split, CPU), self.test, CPU)
         engine.send(task)
         for number in range(rounds):
-            for _ in engine.train(number, lambda event: None):
-                pass
+            list(engine.train(number, lambda event: None))
         return engine
 
     def accuracies(self, kinds: Sequence[str]) -> dict[str, dict[str, float]]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from benchmarks.tables.security import by_lie
 
 from anchorfl import Experiment
+from anchorfl.registry import FUSIONS
 from anchorfl.server.robust import believe, contradictions, tells_apart
 from anchorfl.wire import Upload
-from tests.conftest import RECORDS, ROOT
-
-sys.path.insert(0, str(ROOT))
-from benchmarks.tables.security import by_lie
+from tests.conftest import RECORDS
 
 
 def cells(*rows: tuple[int, int, list[float], int]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -64,6 +63,32 @@ def test_an_encoder_whose_means_coincide_is_not_trusted() -> None:
 def test_off_believes_everybody() -> None:
     uploads = [an_upload(0, [1, 2, 3], torch.eye(3))]
     assert believe("off", uploads, 10).uploads == uploads
+
+
+def a_site(client: int, classes: dict[int, list[float]], count: int = 100) -> Upload:
+    """A site whose class means and sketches are the same rows."""
+    cross, means = torch.zeros(4, 3), torch.zeros(3, 3)
+    counts = [count if label in classes else 0 for label in range(3)]
+    for label, mean in classes.items():
+        means[label] = torch.tensor(mean)
+        cross[:, label] = count * torch.tensor([*mean, 1.0])
+    upload = an_upload(client, counts, means)
+    return replace(upload, statistics={**upload.statistics, "sketch_moments/cross": cross})
+
+
+def test_whom_several_contradict_is_left_out_and_two_who_contradict_each_other_are_not() -> None:
+    honest = [a_site(0, {0: A, 1: B}), a_site(1, {1: B, 2: C}), a_site(2, {0: A, 2: C})]
+    liar = a_site(3, {1: A, 0: B})
+    belief = believe("cross-checked", [*honest, liar], 10)
+    assert belief.silenced == {3}
+    assert belief.doubts == ["site 3 is left out: sites 0, 1, 2 contradict it"]
+    assert [each.client for each in belief.of(FUSIONS.get("sketch-guided")())] == [0, 1, 2]
+    joint = belief.of(FUSIONS.get("joint-ridge")())
+    assert [each.samples for each in joint] == [200, 200, 200, 0]
+    alone = [a_site(0, {0: A}), a_site(1, {1: A}), a_site(2, {2: C})]
+    belief = believe("cross-checked", alone, 10)
+    assert belief.silenced == frozenset()
+    assert belief.doubts == ["sites 0 and 1 contradict each other"]
 
 
 @pytest.mark.parametrize("rule", ["capped", "cross-checked"])

@@ -43,7 +43,7 @@ from anchorfl.wire import ClientRound, Task, Upload
 
 FEW = 5
 CHECKPOINT_ON_GPU = 10
-"""Rounds: there a round takes a second, and a checkpoint has gigabytes to write."""
+"""Rounds: there a round takes a second, and a checkpoint has half a gigabyte to write."""
 
 
 @dataclass(frozen=True)

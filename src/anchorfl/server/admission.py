@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from anchorfl.randomness import generator
 from anchorfl.registry import METHODS, STATISTICS
 from anchorfl.server.fusion import SKETCH, Fusion
 from anchorfl.tensors import Tensors, section
-from anchorfl.wire import Description, Upload, complete, lacks
+from anchorfl.wire import Upload, complete, lacks
 
 HEADER = 1_000_000
 """Bytes that a message may have beside its tensors."""
@@ -92,10 +92,9 @@ class Admission:
         return Sketch.width_of(self.config.sketch.filters)
 
     def doubt(self, upload: Upload, exchange: int, widths: Sequence[int] = ()) -> str | None:
-        """Why an upload is refused, if it is: `widths` are of everybody's features, for exchange 2."""
+        """Why the upload of a possible site is refused; `widths` of all features, for exchange 2."""
         return (
-            self.doubt_in_site(upload)
-            or self.doubt_in_counts(upload.class_counts)
+            self.doubt_in_counts(upload.class_counts)
             or self.doubt_in_weights(upload)
             or self.doubt_in_statistics(upload, exchange, widths)
         )
@@ -172,23 +171,13 @@ class Admission:
         """Of the features of all encoders that a second exchange describes samples under."""
         return [self.width_of(upload) for upload in uploads if upload.trained]
 
-    def described(self, uploads: Sequence[Upload], answers: Sequence[Description]) -> list[Upload]:
-        """Uploads with their sites' answers to a second exchange; UserError where one is refused."""
-        own = {each.client: each for each in answers}
-        if len(own) < len(answers):
-            raise UserError("a site has answered the second exchange twice")
+    def refuse_descriptions(self, uploads: Sequence[Upload]) -> None:
+        """UserError where what a site answered to a second exchange cannot be true."""
         widths = self.widths_of(uploads)
-        found = []
         for upload in uploads:
-            if upload.client not in own or own[upload.client].task != upload.task:
-                raise UserError(f"site {upload.client} has not answered the second exchange")
-            statistics = {**upload.statistics, **own[upload.client].statistics}
-            whole = complete([replace(upload, statistics=statistics)], {}, self.runners.device)[0]
-            reason = self.doubt_in_statistics(whole, 2, widths)
+            reason = self.doubt_in_statistics(upload, 2, widths)
             if reason is not None:
                 raise UserError(f"the description of site {upload.client}: {reason}")
-            found.append(replace(whole, frozen=upload.frozen))
-        return found
 
 
 def doubt_in_statistic(name: str, own: Tensors, claim: Claim) -> str | None:

@@ -79,8 +79,11 @@ class Server:
             each.client: {name: value.to(self.device) for name, value in each.statistics.items()}
             for each in descriptions
         }
+        if len(answers) < len(descriptions):
+            raise UserError("a site has answered the second exchange twice")
+        answered = {each.client for each in descriptions if each.task == self.task.hash}
         for upload in uploads:
-            if upload.client not in answers:
+            if upload.client not in answered:
                 raise UserError(f"site {upload.client} has not answered the second exchange")
         return [
             replace(upload, statistics=upload.statistics | answers[upload.client]) for upload in uploads
@@ -90,7 +93,9 @@ class Server:
         self, uploads: Sequence[Upload], messages: Sequence[bytes]
     ) -> list[Upload]:
         """The same out of bytes, held to what an upload is held to."""
-        return self.admission.described(uploads, [Description.from_bytes(data) for data in messages])
+        whole = self.with_descriptions(uploads, [Description.from_bytes(data) for data in messages])
+        self.admission.refuse_descriptions(whole)
+        return whole
 
     def fuse(self, uploads: Sequence[Upload]) -> dict[str, Fused]:
         belief = believed(self.config, uploads)

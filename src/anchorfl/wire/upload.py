@@ -68,8 +68,12 @@ class Upload:
     def to_bytes(self) -> bytes:
         tensors = {"class_counts": self.class_counts}
         tensors |= {**prefixed("weights", self.trained), **prefixed("statistics", self.statistics)}
-        content: dict[str, object] = {"client": self.client, "network": self.network, "task": self.task}
-        content["samples"] = self.samples
+        content = {
+            "client": self.client,
+            "network": self.network,
+            "task": self.task,
+            "samples": self.samples,
+        }
         return pack("upload", content, tensors)
 
     @staticmethod
