@@ -189,6 +189,7 @@ GUARDED = {
             "v9-linear",
             *V10_FORMS,
             "v10-seed2",
+            "v10-seed3",
             "v7-linear-seed2",
             "v9-linear-seed2",
             "v7-linear-seed3",
