@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from tests.engine.folders import assert_same
 RUN = ["run", "v12", "align.guard=cap", "align.classes=batch", "align.sigma_lr=0.5", "train.rounds=12"]
 RUN += ["fusion=class-mean,feature-mean", "seed=3", "threads=1"]
 SWEEP = """
-settings: {train.rounds: 5, fusion: "class-mean,feature-mean", threads: 1}
+settings: {train.rounds: 12, fusion: "class-mean,feature-mean", threads: 1}
 list: [{method: v4}, {method: v12-gamma}]
 grid: {seed: [1]}
 at_once: 2
@@ -101,30 +102,49 @@ def workers_of(parent: int) -> list[int]:
     return found
 
 
+def kill_sweep_within(words: list[str], folder: Path, draw: random.Random) -> bool:
+    """Kill it at a random moment after its first new record; False where it ended. No worker is left."""
+    process, begun = started(words), written(folder)
+    if not wait_for(lambda: written(folder) > begun, process):
+        return False
+    time.sleep(draw.uniform(0.0, 1.0))
+    orphans = workers_of(process.pid)
+    process.kill()
+    killed = process.wait() == -signal.SIGKILL
+    ends = time.monotonic() + 20
+    while any(Path(f"/proc/{each}").exists() for each in orphans) and time.monotonic() < ends:
+        time.sleep(0.05)
+    assert not [each for each in orphans if Path(f"/proc/{each}").exists()]
+    return killed
+
+
+def written(folder: Path) -> int:
+    """Bytes of records, of all trials."""
+    return sum(file.stat().st_size for file in folder.glob("*/metrics.jsonl"))
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
-@pytest.mark.parametrize("kills", [1, pytest.param(5, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [3, pytest.param(5, marks=pytest.mark.soak)])
 def test_a_killed_sweep_leaves_no_orphan_and_goes_on_to_the_same(kills: int, tmp_path: Path) -> None:
     for name in ("whole", "killed"):
         (tmp_path / f"{name}.yaml").write_text(SWEEP.replace("OUT", str(tmp_path / name)))
     to_the_end(["sweep", str(tmp_path / "whole.yaml")])
-    words, draw = ["sweep", str(tmp_path / "killed.yaml")], random.Random(kills)
-    for _ in range(kills):
-        process = started(words)
-        if not wait_for(lambda: any((tmp_path / "killed").glob("*/checkpoints")), process):
-            break
-        time.sleep(draw.uniform(0.0, 2.0))
-        orphans = workers_of(process.pid)
-        process.kill()
-        process.wait()
-        ends = time.monotonic() + 20
-        while any(Path(f"/proc/{each}").exists() for each in orphans) and time.monotonic() < ends:
-            time.sleep(0.05)
-        assert not [each for each in orphans if Path(f"/proc/{each}").exists()]
+    words, draw, done = ["sweep", str(tmp_path / "killed.yaml")], random.Random(kills), 0
+    while done < kills:
+        if kill_sweep_within(words, tmp_path / "killed", draw):
+            done += 1
+        else:
+            assert_sweeps_same(tmp_path)
+            shutil.rmtree(tmp_path / "killed")
     to_the_end(words)
-    names = {folder.name for folder in (tmp_path / "whole").iterdir() if folder.is_dir()}
+    assert_sweeps_same(tmp_path)
+
+
+def assert_sweeps_same(folder: Path) -> None:
+    names = {trial.name for trial in (folder / "whole").iterdir() if trial.is_dir()}
     assert len(names) == 2
     for name in names:
-        assert_same(tmp_path / "whole" / name, tmp_path / "killed" / name)
+        assert_same(folder / "whole" / name, folder / "killed" / name)
 
 
 def test_a_second_sweep_on_the_folder_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> None:
