@@ -103,7 +103,7 @@ def workers_of(parent: int) -> list[int]:
 
 
 def kill_sweep_within(words: list[str], folder: Path, draw: random.Random) -> bool:
-    """Kill it at a random moment after its first new record; False where it ended. No worker is left."""
+    """Kill it at a random moment after its first new record; False where it ended. No worker stays."""
     process, begun = started(words), written(folder)
     if not wait_for(lambda: written(folder) > begun, process):
         return False
