@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import io
 import pickle
+import signal
 import struct
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 import torch
 from scipy.io import savemat
 
+from anchorfl.cli import main
 from anchorfl.data import ImageFacts, ImageStore, Split
-from anchorfl.describe import Sketch
+from anchorfl.describe import Describer, Sketch
 from anchorfl.server import ServerView
 from anchorfl.settings import resolve
 from anchorfl.site import Trainer
@@ -31,6 +36,26 @@ RECORDS = ROOT / "benchmarks" / "records"
 
 
 def command(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The program's own entry, in this process: what it prints, and how it ends."""
+    out, errors, code = io.StringIO(), io.StringIO(), 0
+    handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    with (
+        contextlib.chdir(cwd),
+        mock.patch.object(sys, "argv", ["anchorfl", *words]),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(errors),
+    ):
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        finally:
+            for each, handler in handlers.items():
+                signal.signal(each, handler)
+    return subprocess.CompletedProcess(words, code, out.getvalue(), errors.getvalue())
+
+
+def process(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """The real program, as a user starts it."""
     return subprocess.run(
         [sys.executable, "-m", "anchorfl", *words], cwd=cwd, capture_output=True, text=True, timeout=300
@@ -52,7 +77,12 @@ def server_view(
 ) -> ServerView:
     """What a fusion may look at, where its test has no network."""
     return ServerView(
-        seed, shape, CPU, encode, lambda: Sketch(shape, filters, seed, False), lambda: anchors
+        seed,
+        shape,
+        CPU,
+        encode,
+        lambda: Describer(Sketch.drawn(shape, filters, seed, False)),
+        lambda: anchors,
     )
 
 

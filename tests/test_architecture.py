@@ -27,6 +27,7 @@ LAYERS = [
     {"runs"},
     {"diagnose"},
     {"engine"},
+    {"start"},
     {"predictor"},
     {"experiment"},
     {"sweep"},

@@ -13,7 +13,8 @@ from anchorfl import Experiment, load_run
 from anchorfl.data import ImageFacts, Partition, listed
 from anchorfl.data.partition import load_partition
 from anchorfl.errors import UserError
-from tests.conftest import command, tiny_split
+from tests.conftest import process as command
+from tests.conftest import tiny_split
 from tests.predictor.test_inference import Image
 
 COMMANDS = {

@@ -50,7 +50,9 @@ class ModelOptions:
         "resnet18, small-cnn or FILE.py:NAME, or several with commas, dealt out to clients in turn; "
         "unset: small-cnn up to 28 pixels, else resnet18",
     )
-    weights: str | None = option(None, "a safetensors file of encoder weights to start from")
+    weights: str | None = option(
+        None, "what the encoders start from: a file of anchorfl start, or safetensors of weights"
+    )
     freeze: bool = option(False, "leave the encoder as it starts: only prototypes are trained and sent")
 
     @property
@@ -124,11 +126,23 @@ class UploadOptions:
     telemetry: bool = option(
         True, "send losses, lambda and norms of every round along; a guard and a diagnosis need them"
     )
-    sketch_filters: int | None = option(
+
+
+@dataclass(frozen=True)
+class DescribeOptions:
+    filters: int | None = option(
         None,
-        "filters of the fixed sketch; unset: 128, 32 for images under 16 pixels",
+        "filters of the sketch, without a start; unset: 128, 32 for images under 16 pixels",
         at_least=1,
         below=2049,
+    )
+    width: int = option(
+        3000, "numbers that describe an image, with a start: bytes grow as its square", at_least=1
+    )
+    sums: str | None = option(
+        None,
+        "sums of descriptions travel as fp32 or fp16; unset: fp16 with a start, else fp32",
+        choices=("fp32", "fp16"),
     )
 
 
@@ -167,6 +181,7 @@ SECTIONS: dict[str, type] = {
     "model": ModelOptions,
     "train": TrainOptions,
     "upload": UploadOptions,
+    "describe": DescribeOptions,
     "server": ServerOptions,
 }
 
@@ -192,6 +207,7 @@ class Config:
     model: ModelOptions
     train: TrainOptions
     upload: UploadOptions
+    describe: DescribeOptions
     server: ServerOptions
     align: Balance
     target: AlignTarget | None
@@ -216,8 +232,8 @@ class Config:
 
     @property
     def sketch(self) -> SketchOptions:
-        assert self.upload.sketch_filters is not None  # a resolved experiment has it
-        return SketchOptions(self.upload.sketch_filters, self.seed, bool(self.data.flip))
+        assert self.describe.filters is not None  # a resolved experiment has it
+        return SketchOptions(self.describe.filters, self.seed, bool(self.data.flip))
 
     def to_dict(self) -> dict[str, Any]:
         """The nested mapping that config.yaml holds and `resolve` takes back."""

@@ -104,6 +104,12 @@ for name, method in {
         target=None,
         base_terms=("classification",),
     ),
+    "simclr": Method(
+        "two views of an image against all others, no label read: how a start is trained",
+        target=None,
+        base_terms=("view_contrast",),
+        defaults={"fusion": "class-mean,joint-ridge"},
+    ),
     "none": Method(
         "nothing is trained: one pass for statistics, uploads without weights",
         target=None,

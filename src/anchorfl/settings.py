@@ -14,6 +14,7 @@ from anchorfl.config import (
     SECTIONS,
     Config,
     DataOptions,
+    DescribeOptions,
     GeneralOptions,
     ModelOptions,
     PartitionOptions,
@@ -83,6 +84,8 @@ def preset_settings(content: Any, path: Path) -> dict[str, object]:
     if not isinstance(content, dict) or not isinstance(content.get("method"), str):
         raise UserError(f"preset {path}: needs a line such as method: v4")
     settings = flatten({key: value for key, value in content.items() if key != "format"})
+    if "upload.sketch_filters" in settings:  # its name up to format 3
+        settings["describe.filters"] = settings.pop("upload.sketch_filters")
     return of_format_2(settings) if is_format_2(content) else settings
 
 
@@ -134,7 +137,8 @@ def resolve(method: str, settings: Mapping[str, object]) -> Config:
         partition=partition,
         model=fill_model(grouped["model"], pixels),
         train=train,
-        upload=fill_upload(grouped["upload"], pixels),
+        upload=build(UploadOptions, grouped["upload"], "upload"),
+        describe=fill_describe(grouped["describe"], pixels, model.weights is not None),
         server=build(ServerOptions, grouped["server"], "server"),
         align=align,
         target=target,
@@ -225,11 +229,11 @@ def in_full(name: str) -> str:
     return f"{Path(place).expanduser().absolute()}:{attribute}" if place.endswith(".py") else name
 
 
-def fill_upload(values: Mapping[str, object], pixels: int) -> UploadOptions:
+def fill_describe(values: Mapping[str, object], pixels: int, started: bool) -> DescribeOptions:
     """A sketch by size where none is named: its moments grow with the filters squared."""
-    options = build(UploadOptions, values, "upload")
-    filters = options.sketch_filters or (32 if pixels < TINY_IMAGE else 128)
-    return replace(options, sketch_filters=filters)
+    options = build(DescribeOptions, values, "describe")
+    filters = options.filters or (32 if pixels < TINY_IMAGE else 128)
+    return replace(options, filters=filters, sums=options.sums or ("fp16" if started else "fp32"))
 
 
 def default_fusions(mixed: bool) -> str:

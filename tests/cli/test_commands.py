@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from anchorfl.settings import read_preset, resolve
-from tests.conftest import command, write_cifar10, write_svhn
+from tests.conftest import process as command
+from tests.conftest import write_cifar10, write_svhn
 
 
 def test_a_run_prints_rounds_a_table_and_where_things_are(tmp_path: Path) -> None:

@@ -12,18 +12,18 @@ from tests.site.test_client import make_client
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 32, 32), (1, 28, 28), (3, 96, 64)])
 def test_a_sketch_has_norm_one_and_is_the_same_on_every_site(shape: tuple[int, int, int]) -> None:
     images = torch.rand(5, *shape, generator=torch.Generator().manual_seed(1))
-    sketch = Sketch(shape, 8, seed=3, mirrored=False)
+    sketch = Sketch.drawn(shape, 8, seed=3, mirrored=False)
     rows = sketch(images)
     assert rows.shape == (5, 2 * 8 * module.GRID**2)
     torch.testing.assert_close(rows.norm(dim=1), torch.ones(5))
     module.patch_filters.cache_clear()
-    torch.testing.assert_close(Sketch(shape, 8, seed=3, mirrored=False)(images), rows)
-    assert not torch.allclose(Sketch(shape, 8, seed=4, mirrored=False)(images), rows, atol=1e-3)
+    torch.testing.assert_close(Sketch.drawn(shape, 8, seed=3, mirrored=False)(images), rows)
+    assert not torch.allclose(Sketch.drawn(shape, 8, seed=4, mirrored=False)(images), rows, atol=1e-3)
     torch.testing.assert_close(sketch(images[2:3])[0], rows[2], atol=1e-5, rtol=1e-5)
 
 
 def test_it_sees_edges_and_not_brightness() -> None:
-    sketch = Sketch((1, 32, 32), 16, seed=0, mirrored=False)
+    sketch = Sketch.drawn((1, 32, 32), 16, seed=0, mirrored=False)
     upright = torch.zeros(1, 1, 32, 32)
     upright[..., 16:] = 0.8
     lying = upright.transpose(2, 3)
@@ -36,9 +36,9 @@ def test_it_sees_edges_and_not_brightness() -> None:
 
 def test_a_mirrored_sketch_is_that_of_the_mirror_image_too() -> None:
     images = torch.rand(4, 3, 32, 32, generator=torch.Generator().manual_seed(2))
-    mirrored = Sketch((3, 32, 32), 8, seed=0, mirrored=True)
+    mirrored = Sketch.drawn((3, 32, 32), 8, seed=0, mirrored=True)
     torch.testing.assert_close(mirrored(images), mirrored(images.flip(3)), atol=1e-6, rtol=1e-5)
-    plain = Sketch((3, 32, 32), 8, seed=0, mirrored=False)
+    plain = Sketch.drawn((3, 32, 32), 8, seed=0, mirrored=False)
     assert not torch.allclose(plain(images), plain(images.flip(3)), atol=1e-2)
     both = plain(images).square() * plain.fields(images).sum(dim=(1, 2, 3))[:, None]
     both += plain(images.flip(3)).square() * plain.fields(images.flip(3)).sum(dim=(1, 2, 3))[:, None]
@@ -48,12 +48,12 @@ def test_a_mirrored_sketch_is_that_of_the_mirror_image_too() -> None:
 @pytest.mark.parametrize(("data", "mirrored"), [("digits", False), ("svhn", False), ("cifar10", True)])
 def test_only_images_that_may_be_mirrored_are(data: str, mirrored: bool) -> None:
     config = resolve("v4", {"data.name": data, "data.root": "data"})
-    assert Sketch((3, 32, 32), *config.sketch).mirrored is mirrored
+    assert Sketch.drawn((3, 32, 32), *config.sketch).mirrored is mirrored
 
 
 def test_an_image_without_contrast_gives_finite_numbers() -> None:
     assert torch.isfinite(
-        Sketch((3, 32, 32), 4, seed=0, mirrored=False)(torch.full((2, 3, 32, 32), 0.5))
+        Sketch.drawn((3, 32, 32), 4, seed=0, mirrored=False)(torch.full((2, 3, 32, 32), 0.5))
     ).all()
 
 

@@ -19,7 +19,7 @@ from tests.engine.folders import assert_same
 RUN = ["run", "v12", "align.guard=cap", "align.classes=batch", "align.sigma_lr=0.5", "train.rounds=12"]
 RUN += ["fusion=class-mean,feature-mean", "seed=3", "threads=1"]
 SWEEP = """
-settings: {train.rounds: 12, fusion: "class-mean,feature-mean", threads: 1}
+settings: {train.rounds: 6, fusion: "class-mean,feature-mean", threads: 1}
 list: [{method: v4}, {method: v12-gamma}]
 grid: {seed: [1]}
 at_once: 2
@@ -107,7 +107,7 @@ def kill_sweep_within(words: list[str], folder: Path, draw: random.Random) -> bo
     process, begun = started(words), written(folder)
     if not wait_for(lambda: written(folder) > begun, process):
         return False
-    time.sleep(draw.uniform(0.0, 1.0))
+    time.sleep(draw.uniform(0.0, 0.5))
     orphans = workers_of(process.pid)
     process.kill()
     killed = process.wait() == -signal.SIGKILL

@@ -13,6 +13,7 @@ from anchorfl.cli.data import data_app
 from anchorfl.cli.explain import compare, diagnose, forecast, methods, report
 from anchorfl.cli.predictor import distill, evaluate, export, fuse, predict
 from anchorfl.cli.run import demo, keys_help, run, sweep
+from anchorfl.cli.start import start
 from anchorfl.errors import UserError
 
 app = typer.Typer(
@@ -27,7 +28,7 @@ app = typer.Typer(
 app.command(epilog=keys_help())(run)
 COMMANDS: tuple[Callable[..., None], ...] = (
     *(demo, sweep, methods, forecast, diagnose, report, compare),
-    *(fuse, predict, evaluate, export, distill),
+    *(start, fuse, predict, evaluate, export, distill),
 )
 for command in COMMANDS:
     app.command()(command)

@@ -1,7 +1,14 @@
-"""What all sites know before they train: the fixed sketch, and regression on sums of descriptions."""
+"""What all sites know before they train: the description of an image, and regression on its sums."""
 
+from anchorfl.describe.describer import Describer, Stages, principal_basis
 from anchorfl.describe.joint import joint_rows, projected, projections
-from anchorfl.describe.moments import ridge, second_moments, with_constant
+from anchorfl.describe.moments import (
+    in_full,
+    in_half,
+    ridge,
+    second_moments,
+    with_constant,
+)
 from anchorfl.describe.plausible import (
     Claim,
     doubt_in_feature_moments,
@@ -12,12 +19,17 @@ from anchorfl.describe.sketch import Sketch, dead_leaves
 
 __all__ = [
     "Claim",
+    "Describer",
     "Sketch",
+    "Stages",
     "dead_leaves",
     "doubt_in_feature_moments",
     "doubt_in_means",
     "doubt_in_moments",
+    "in_full",
+    "in_half",
     "joint_rows",
+    "principal_basis",
     "projected",
     "projections",
     "ridge",

@@ -25,12 +25,12 @@ class Claim:
     """What a server knows of the samples that a statistic is said to be of.
 
     `counts` (C) are the site's samples by class, 0 for a class of too few; `widths` those of the
-    encoders in question, `sketch` that of a sketch.
+    encoders in question, `described` that of a description.
     """
 
     counts: Tensor
     widths: Sequence[int]
-    sketch: int
+    described: int
 
 
 def doubt_in_means(mean: Tensor, counts: Tensor) -> str | None:

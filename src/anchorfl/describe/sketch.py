@@ -35,20 +35,30 @@ class Sketch(nn.Module):
     kernels: Tensor
     offsets: Tensor
 
-    def __init__(self, shape: tuple[int, int, int], filters: int, seed: int, mirrored: bool) -> None:
+    def __init__(
+        self, shape: tuple[int, int, int], kernels: Tensor, offsets: Tensor, mirrored: bool
+    ) -> None:
         super().__init__()
-        channels, height, width = shape
-        self.size = (min(height, SIDE), min(width, SIDE))
+        self.size = sketched_size(shape)
         self.mirrored = mirrored
-        self.patch = 6 if min(self.size) >= 16 else 3
-        kernels, offsets = patch_filters(channels, self.patch, filters, seed)
+        self.patch = kernels.shape[-1]
         self.register_buffer("kernels", kernels)
         self.register_buffer("offsets", offsets)
+
+    @staticmethod
+    def drawn(shape: tuple[int, int, int], filters: int, seed: int, mirrored: bool) -> Sketch:
+        """With filters by the seed."""
+        patch = 6 if min(sketched_size(shape)) >= 16 else 3
+        return Sketch(shape, *patch_filters(shape[0], patch, filters, seed), mirrored)
 
     @staticmethod
     def width_of(filters: int) -> int:
         """How many numbers describe an image."""
         return 2 * filters * GRID**2
+
+    @property
+    def width(self) -> int:
+        return Sketch.width_of(len(self.kernels))
 
     def forward(self, images: Tensor) -> Tensor:
         if images.shape[2:] != self.size:
@@ -73,6 +83,11 @@ class Sketch(nn.Module):
             for side in (response, -response):
                 fields.append(F.adaptive_avg_pool2d(F.relu(side - THRESHOLD), GRID))
         return torch.cat(fields, dim=1)
+
+
+def sketched_size(shape: tuple[int, int, int]) -> tuple[int, int]:
+    """Height and width at which images are sketched: larger ones are reduced."""
+    return min(shape[1], SIDE), min(shape[2], SIDE)
 
 
 @cache

@@ -17,9 +17,10 @@ from anchorfl.engine.events import (
 )
 from anchorfl.engine.federation import Federation, Outcome
 from anchorfl.engine.fuse_again import FusedAgain, fuse_again
+from anchorfl.engine.in_process import stepper_for
 from anchorfl.engine.run_data import data_of, facts_of
 from anchorfl.engine.running import read_begun, run_in_folder
-from anchorfl.engine.stored_uploads import packed, uploads_of, write_uploads
+from anchorfl.engine.stored_uploads import packed, start_of, uploads_of, write_uploads
 
 __all__ = [
     "BatchTrained",
@@ -44,6 +45,8 @@ __all__ = [
     "packed",
     "read_begun",
     "run_in_folder",
+    "start_of",
+    "stepper_for",
     "uploads_of",
     "write_uploads",
 ]

@@ -316,8 +316,6 @@ def check(config: Config) -> None:
 def check_mix(config: Config, method: Method) -> None:
     """Different encoders: refused where weights or features of unlike networks would be added."""
     given = f"model.name={config.model.name}"
-    if config.model.weights is not None:
-        raise UserError(f"{given}: model.weights fits one encoder; name one")
     if config.target is not None and config.target.needs_public:
         raise UserError(f"{given}: method {config.method} has one bank for all, of one encoder")
     if method.server is not None and not SERVER_HALVES.get(method.server).mixes:

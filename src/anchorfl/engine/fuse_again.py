@@ -12,7 +12,7 @@ from anchorfl.compute import choose_device, using_threads
 from anchorfl.config import Config
 from anchorfl.data import ImageStore
 from anchorfl.engine.run_data import data_of
-from anchorfl.engine.stored_uploads import uploads_of
+from anchorfl.engine.stored_uploads import start_of, uploads_of
 from anchorfl.errors import UserError
 from anchorfl.registry import FUSIONS
 from anchorfl.runs import Run
@@ -29,7 +29,7 @@ from anchorfl.server import (
     what_is_lacking,
 )
 from anchorfl.settings import flatten, resolve
-from anchorfl.wire import Upload
+from anchorfl.wire import Upload, described_width
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,12 @@ def fuse_by(run: Run, config: Config, words: Mapping[str, object], every: bool) 
         raise UserError("; ".join(f"fusion {name}: {why}" for name, why in missing.items()))
     dataset = data_of(run, str(words["data.root"]) if "data.root" in words else None)
     runners = runners_for(config, dataset.facts, device)
-    refuse_doubtful(run, Admission(run.config, dataset.facts, runners), uploads)
+    start = start_of(run)
+    width = described_width(run.config, start)
+    refuse_doubtful(run, Admission(run.config, dataset.facts, runners, width), uploads)
     test = ImageStore(dataset.test, device)
     belief = believed(config, uploads)
-    fused = fuse(usable, belief, runners, server_view(config, dataset.facts, runners))
+    fused = fuse(usable, belief, runners, server_view(config, dataset.facts, runners, start))
     evaluation = evaluate(fused, uploads, runners, test)
     costs = costs_of(usable, fused, uploads, runners, test)
     counts = torch.stack([upload.class_counts for upload in uploads]).cpu()

@@ -50,6 +50,7 @@ class Ledger:
         trained = sum(event.samples for event in self.rounds)
         partition = self.federation.partition
         table = partition.label_table(dataset.train.labels, dataset.facts.classes)
+        start = self.federation.task.start
         return Summary(
             method=config.method,
             dataset=dataset.name,
@@ -72,6 +73,7 @@ class Ledger:
             upload_bytes=[sizes.get(number) for number in range(len(partition.clients))],
             exchange_bytes=exchange_bytes(outcome) if config.exchanges == 2 else None,
             partition_hash=partition.hash,
+            start=None if start is None else start.hash,
             label_table=table.tolist(),
             images=asdict(dataset.facts),
             class_names=dataset.class_names,

@@ -16,7 +16,7 @@ from anchorfl.engine.checkpoints import Checkpoints, last_good, remove_unusable
 from anchorfl.engine.events import Listener, MetricsWriter, RunEnded, Warned
 from anchorfl.engine.federation import Federation
 from anchorfl.engine.ledger import Ledger
-from anchorfl.engine.stored_uploads import packed, write_uploads
+from anchorfl.engine.stored_uploads import keep_start, packed, write_uploads
 from anchorfl.errors import UserError
 from anchorfl.files import locked, remove_leftovers
 from anchorfl.registry import LISTENERS, TRACKERS
@@ -106,6 +106,7 @@ def train_in(folder: RunFolder, federation: Federation, listeners: tuple[Listene
             remove_leftovers(place)
         remove_unusable(folder, begun)
         folder.summary.unlink(missing_ok=True)
+        keep_start(folder, federation.task.start)
         folder.write_config({"format": CONFIG_FORMAT, **config.to_dict()})
         labels = federation.dataset.train.labels
         federation.partition.save(folder.partition, federation.dataset.name, labels)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from anchorfl.objective.losses import cross_entropy, prototype_self_contrast, supervised_contrast
+from anchorfl.objective.losses import (
+    cross_entropy,
+    prototype_self_contrast,
+    supervised_contrast,
+    view_contrast,
+)
 from anchorfl.objective.terms import BaseTerm
 from anchorfl.registry import BASE_TERMS
 
 PROTOTYPE_TEMPERATURE = 1.0
+VIEW_TEMPERATURE = 0.07
 
 BASE_TERMS.register("classification")(
     BaseTerm("CE(f P', y)", lambda views: cross_entropy(views.logits, views.labels, views.weights))
@@ -25,4 +31,10 @@ BASE_TERMS.register("prototype_feature")(
 )
 BASE_TERMS.register("prototype_self")(
     BaseTerm("CE(P P', 0..C-1)", lambda views: prototype_self_contrast(views.prototypes))
+)
+BASE_TERMS.register("view_contrast")(
+    BaseTerm(
+        "SimCLR(g, the first quarter of f; 0.07)",
+        lambda views: view_contrast(views.features, views.weights, VIEW_TEMPERATURE),
+    )
 )

@@ -49,6 +49,22 @@ def supervised_contrast(
     return -weighted_mean(per_row, weights)
 
 
+def view_contrast(features: Tensor, weights: Tensor, temperature: float) -> Tensor:
+    """Each view's partner against the views of all other images: no label is read.
+
+    mean_i of -log( exp(g_i g_j / t) / sum_a exp(g_i g_a / t) ), j the other view of i, a over all other
+    rows, g the first quarter of f, normalised; rows 0..N/2-1 are first views, the rest second ones.
+    Sources: SimCLR, Chen et al., 2020, eq. 1; a part of the features in place of a projection, so that
+    the others keep what views differ in: DirectCLR, Jing et al., 2021.
+    """
+    features = F.normalize(features[:, : max(features.shape[1] // 4, 1)], dim=1)
+    itself = torch.eye(len(features), dtype=torch.bool, device=features.device)
+    similarity = features @ features.T / temperature
+    logits = similarity.masked_fill(itself | (weights == 0), EXCLUDED)
+    partners = torch.arange(len(features), device=features.device).roll(len(features) // 2)
+    return cross_entropy(logits, partners, weights)
+
+
 def prototype_self_contrast(prototypes: Tensor) -> Tensor:
     """CE(P P', 0..C-1), the diagonal kept: each prototype is nearest to itself."""
     classes = torch.arange(len(prototypes), device=prototypes.device)

@@ -10,14 +10,14 @@ import torch
 
 from anchorfl.config import Config
 from anchorfl.data import ImageFacts
-from anchorfl.engine import facts_of, uploads_of
+from anchorfl.engine import facts_of, start_of, uploads_of
 from anchorfl.errors import UserError
 from anchorfl.models import public_name
 from anchorfl.predictor.module import Card, Predictor
 from anchorfl.registry import DATASETS
 from anchorfl.runs import Run
 from anchorfl.server import believed, runners_for, server_view
-from anchorfl.wire import Upload
+from anchorfl.wire import Start, Upload
 
 CPU = torch.device("cpu")
 
@@ -28,7 +28,8 @@ def predictor_of(run: Run) -> Predictor:
     config = run.vouched(run.config)
     facts, uploads = facts_of(run), uploads_of(run, CPU)
     temperature = (summary.temperature or {}).get(next(iter(config.fusion)))
-    return build_predictor(config, facts, uploads, summary.class_names or [], temperature)
+    start, names = start_of(run), summary.class_names or []
+    return build_predictor(config, facts, uploads, names, temperature, start)
 
 
 @torch.no_grad()
@@ -38,6 +39,7 @@ def build_predictor(
     uploads: Sequence[Upload],
     class_names: Sequence[str],
     temperature: float | None = None,
+    start: Start | None = None,
 ) -> Predictor:
     """The primary fusion of uploads as a module."""
     name, fusion = next(iter(config.fusion.items()))
@@ -48,7 +50,7 @@ def build_predictor(
     uploads = believed(config, uploads).of(fusion)
     encoders = fusion.encoders(uploads)
     runners.evaluation_mode(encoders)
-    head = fusion.head(uploads, encoders, server_view(config, facts, runners))
+    head = fusion.head(uploads, encoders, server_view(config, facts, runners, start))
     places = {public_name(name): name for name in config.model.names}
     card = Card(
         model=str(config.model.name),
@@ -60,6 +62,7 @@ def build_predictor(
         fusion=name,
         trained_on=config.data.name,
         terms=DATASETS.get(config.data.name).terms,
+        start=None if start is None else start.hash,
     )
     networks = [deepcopy(runners[encoder.name].network) for encoder in encoders]
     filled = [

@@ -14,10 +14,10 @@ import torch
 from torch import nn
 
 from anchorfl.data import ImageFacts
-from anchorfl.describe import Sketch
+from anchorfl.describe import Describer, Sketch, Stages
 from anchorfl.errors import UserError
 from anchorfl.files import whole
-from anchorfl.models import build_network
+from anchorfl.models import build_encoder, build_network
 from anchorfl.predictor.module import Card, Predictor
 from anchorfl.randomness import generator
 from anchorfl.registry import ENCODERS, FUSIONS
@@ -67,27 +67,24 @@ def load_predictor(path: Path) -> Predictor:
         card = Card(**dict(content["card"], facts=facts))
         models = card.models or [card.model] * int(content["encoders"])
         for name in models:
-            if name not in ENCODERS.names():
-                raise UserError(
-                    f"{path}: its encoder is {name}, code that a file may not bring along;"
-                    " export such a predictor as .pt2 or .onnx"
-                )
+            refuse_code(name)
         weights = section(tensors, "encoders")
         encoders = [
-            build_network(name, card.facts, 0).fill(numbered(weights, number))
+            build_network(name, card.facts, 0).fill(section_of(weights, f"{number}."))
             for number, name in enumerate(models)
         ]
         head = rebuilt(content["head"], section(tensors, "head"))
         predictor = Predictor(encoders, head, card)
         predictor.probabilities(torch.zeros(1, *predictor.shape))
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError):
         raise UserError(f"{path}: holds no predictor that can be read") from None
     return predictor
 
 
-def numbered(tensors: Tensors, number: int) -> Tensors:
-    """The entries `NUMBER.NAME`, by name."""
-    start = f"{number}."
+def section_of(tensors: Tensors, start: str) -> Tensors:
+    """The entries whose names begin so, by the rest of it."""
     return {name.removeprefix(start): tensors[name] for name in tensors if name.startswith(start)}
 
 
@@ -98,14 +95,16 @@ def described(module: nn.Module) -> dict[str, Any]:
         for name, value in vars(module).items()
         if not name.startswith("_") and name != "training"
     }
-    parts = {name: described(part) for name, part in module.named_children()}
+    inner = () if isinstance(module, Stages) else module.named_children()
+    parts = {name: described(part) for name, part in inner}
     return {"kind": type(module).__name__, "plain": plain, "parts": parts}
 
 
 def rebuilt(description: dict[str, Any], tensors: Tensors, place: str = "") -> Any:
     """The opposite of `described`, for kinds that are known here; nothing is imported or run."""
     FUSIONS.names()  # also those of other packages
-    kinds: dict[str, type[nn.Module]] = {kind.__name__: kind for kind in (Sketch, *descendants(Head))}
+    known = (Describer, Sketch, Stages, *descendants(Head))
+    kinds: dict[str, type[nn.Module]] = {kind.__name__: kind for kind in known}
     kind = kinds.get(str(description.get("kind")))
     if kind is None:
         raise UserError(f"this predictor has a head of unknown kind {description.get('kind')!r}")
@@ -118,9 +117,27 @@ def rebuilt(description: dict[str, Any], tensors: Tensors, place: str = "") -> A
     for name, value in tensors.items():
         if name.startswith(place) and "." not in name.removeprefix(place):
             module.register_buffer(name.removeprefix(place), value)
+    if isinstance(module, Stages):
+        module.encoder = frozen_encoder(module, section_of(tensors, f"{place}encoder."))
     for name, part in description["parts"].items():
         module.add_module(name, rebuilt(part, tensors, f"{place}{name}."))
     return module
+
+
+def frozen_encoder(stages: Stages, weights: Tensors) -> nn.Module:
+    """A start's, by its name, which must be one of this package."""
+    refuse_code(stages.name)
+    encoder = build_encoder(stages.name, stages.shape)
+    encoder.load_state_dict(weights, strict=False)
+    return encoder.eval()
+
+
+def refuse_code(name: str) -> None:
+    if name not in ENCODERS.names():
+        raise UserError(
+            f"its encoder is {name}, code that a file may not bring along;"
+            " export such a predictor as .pt2 or .onnx"
+        )
 
 
 def descendants(kind: type) -> list[type]:

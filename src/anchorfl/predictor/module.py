@@ -16,7 +16,8 @@ from anchorfl.server import Head, stacked
 class Card:
     """What a predictor holds beside tensors: how to read it, what made it, on what terms.
 
-    `model` is what the experiment named, `models` the network of each encoder here.
+    `model` is what the experiment named, `models` the network of each encoder here, `start` the hash
+    of what all sites started from, if anything.
     """
 
     model: str
@@ -28,6 +29,7 @@ class Card:
     trained_on: str
     terms: str
     models: list[str] = field(default_factory=list)
+    start: str | None = None
 
 
 class Predictor(nn.Module):

@@ -74,6 +74,11 @@ class RunFolder:
         """The part of the network that training left alone and no upload contains, if any."""
         return self.path / "uploads" / "frozen.safetensors"
 
+    @property
+    def start(self) -> Path:
+        """What all sites started from and describe images by, if the run had one."""
+        return self.path / "uploads" / "start.safetensors"
+
     def upload(self, client: int) -> Path:
         return self.path / "uploads" / f"client-{client:03d}.safetensors"
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from anchorfl.config import Config
 from anchorfl.data import ImageFacts
-from anchorfl.describe import Claim, Sketch
+from anchorfl.describe import Claim, in_full
 from anchorfl.errors import UserError
 from anchorfl.models import Runners
 from anchorfl.randomness import generator
@@ -41,12 +41,14 @@ class Refusal:
 class Admission:
     """What an upload is held to: the experiment, the shape of its images, its networks.
 
-    `frozen` gives the part of a network, by its name, that uploads leave out.
+    `described` is how many numbers describe an image. `frozen` gives the part of a network, by its
+    name, that uploads leave out.
     """
 
     config: Config
     facts: ImageFacts
     runners: Runners
+    described: int
     frozen: Callable[[str], Tensors] = lambda name: {}
 
     def admit(self, data: bytes, task: str, present: Collection[int] = ()) -> Upload | Refusal:
@@ -78,7 +80,7 @@ class Admission:
         numbers = 0
         for name in self.needed(1):
             shapes = STATISTICS.get(name).shapes
-            shaped = shapes(Claim(counts, widths, self.sketch_width)) if shapes else {}
+            shaped = shapes(Claim(counts, widths, self.described)) if shapes else {}
             numbers += sum(torch.Size(shape).numel() for shape in shaped.values())
         return weights + 4 * numbers + 8 * self.facts.classes + HEADER
 
@@ -86,10 +88,6 @@ class Admission:
         """The statistics that are asked for in an exchange."""
         needs = sorted(self.config.needs)
         return [name for name in needs if STATISTICS.get(name).exchange == exchange]
-
-    @property
-    def sketch_width(self) -> int:
-        return Sketch.width_of(self.config.sketch.filters)
 
     def doubt(self, upload: Upload, exchange: int, widths: Sequence[int] = ()) -> str | None:
         """Why the upload of a possible site is refused; `widths` of all features, for exchange 2."""
@@ -151,15 +149,16 @@ class Admission:
         counts = upload.class_counts
         leaving = counts * (counts >= self.config.upload.min_count)
         own = [self.width_of(upload)] if upload.trained else []
-        claims = {1: Claim(leaving, own, self.sketch_width)}
+        claims = {1: Claim(leaving, own, self.described)}
         if exchange == 2:
-            claims[2] = Claim(leaving, widths, self.sketch_width)
+            claims[2] = Claim(leaving, widths, self.described)
         known = {name: claims[each] for each in claims for name in self.needed(each)}
         for key in upload.statistics:
             if "/" not in key or key.partition("/")[0] not in known:
                 return f"contains {key[:80]}, which nobody asked for"
         for name, claim in known.items():
-            reason = doubt_in_statistic(name, section(upload.statistics, name), claim)
+            half = self.config.describe.sums == "fp16"
+            reason = doubt_in_statistic(name, section(upload.statistics, name), claim, half)
             if reason is not None:
                 return f"{name.replace('_', ' ')}: {reason}"
         return None
@@ -180,20 +179,25 @@ class Admission:
                 raise UserError(f"the description of site {upload.client}: {reason}")
 
 
-def doubt_in_statistic(name: str, own: Tensors, claim: Claim) -> str | None:
+def doubt_in_statistic(name: str, own: Tensors, claim: Claim, half: bool) -> str | None:
     """Why tensors cannot be a statistic: names, shapes, types, finite values, and its own rules."""
     statistic = STATISTICS.get(name)
     if not own:
         return "is missing"
+    half = half and statistic.halves
+    wanted = None if statistic.shapes is None else statistic.shapes(claim)
+    if wanted is not None and half:
+        wanted = {**wanted, "scale": ()}
     shapes = {key: tuple(value.shape) for key, value in own.items()}
-    if statistic.shapes is not None and shapes != statistic.shapes(claim):
-        return f"has the shapes {str(shapes)[:200]}, not {statistic.shapes(claim)}"
+    if wanted is not None and shapes != wanted:
+        return f"has the shapes {str(shapes)[:200]}, not {wanted}"
     for key, value in own.items():
-        if value.dtype != torch.float32:
-            return f"{key} is of {value.dtype}, not torch.float32"
+        kind = torch.float16 if half and key != "scale" else torch.float32
+        if value.dtype != kind:
+            return f"{key} is of {value.dtype}, not {kind}"
         if not value.isfinite().all():
             return f"{key} has values that are not finite"
-    reason: str | None = statistic.doubt(own, claim)
+    reason: str | None = statistic.doubt(in_full(own), claim)
     return reason
 
 

@@ -16,6 +16,7 @@ from anchorfl.data import ImageStore
 from anchorfl.models import Encoder, Runners
 from anchorfl.server.evaluation import Fused
 from anchorfl.server.fusion import Fusion, Head, stacked
+from anchorfl.tensors import section
 from anchorfl.wire import Upload
 
 MEASURED, MEASURED_ON_CPU = 256, 4
@@ -102,7 +103,7 @@ def sent_bytes(fusion: Fusion, uploads: Sequence[Upload]) -> float:
     total = 0
     for upload in uploads:
         weights = upload.trained if fusion.encoders([upload]) else {}
-        statistics = (upload.statistic(need) for need in fusion.needs)
+        statistics = (section(upload.statistics, need) for need in fusion.needs)
         total += sum(value.nbytes for group in (weights, *statistics) for value in group.values())
         total += upload.class_counts.nbytes
     return total / len(uploads)

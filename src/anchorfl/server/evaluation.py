@@ -14,13 +14,13 @@ from torch import Tensor
 from anchorfl.compute import images_at_once, synchronise
 from anchorfl.config import Config
 from anchorfl.data import ImageFacts, ImageStore
-from anchorfl.describe import Sketch
+from anchorfl.describe import Describer
 from anchorfl.errors import UserError
 from anchorfl.models import Encoder, Runners, build_network, public_name
 from anchorfl.server.calibration import calibration_error, fit_temperature
 from anchorfl.server.fusion import Fusion, Head, ServerView, stacked
 from anchorfl.server.robust import Belief, believe
-from anchorfl.wire import Upload, shared_target
+from anchorfl.wire import Start, Upload, describer_for, shared_target
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,14 @@ def believed(config: Config, uploads: Sequence[Upload]) -> Belief:
     return believe(config.server.robust, uploads, config.upload.min_count)
 
 
-def server_view(config: Config, facts: ImageFacts, runners: Runners) -> ServerView:
+def server_view(
+    config: Config, facts: ImageFacts, runners: Runners, start: Start | None = None
+) -> ServerView:
     """What fusions may look at beside the uploads of an experiment."""
 
     @cache
-    def sketch() -> Sketch:
-        return Sketch(facts.shape, *config.sketch).to(runners.device)
+    def describer() -> Describer:
+        return describer_for(config, facts, start).to(runners.device)
 
     @cache
     def anchors() -> Tensor | None:
@@ -120,7 +122,7 @@ def server_view(config: Config, facts: ImageFacts, runners: Runners) -> ServerVi
         target = shared_target(config.target, config.seed, runners[""].network.prototypes)
         return None if target is None else target.to(runners.device)
 
-    return ServerView(config.seed, facts.shape, runners.device, runners.encode, sketch, anchors)
+    return ServerView(config.seed, facts.shape, runners.device, runners.encode, describer, anchors)
 
 
 @torch.no_grad()

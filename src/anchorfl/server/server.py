@@ -23,7 +23,7 @@ from anchorfl.server.evaluation import (
     server_view,
 )
 from anchorfl.tensors import Tensors
-from anchorfl.wire import Description, Request, Task, Upload
+from anchorfl.wire import Description, Request, Task, Upload, described_width
 
 
 class Server:
@@ -33,10 +33,11 @@ class Server:
         self.task, self.config, self.device = task, task.config, device
         self.first = task
         self.runners = runners_for(self.config, task.facts, device)
-        self.view = server_view(self.config, task.facts, self.runners)
+        self.view = server_view(self.config, task.facts, self.runners, task.start)
         half = METHODS.get(self.config.method).server
         self.half = None if half is None else SERVER_HALVES.get(half)()
-        self.admission = Admission(self.config, task.facts, self.runners, self._frozen)
+        width = described_width(self.config, task.start)
+        self.admission = Admission(self.config, task.facts, self.runners, width, self._frozen)
         self.refused: list[Refusal] = []
         self.doubts: list[str] = []
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from anchorfl.compute import Batch, Steps, Stopwatch, images_at_once, send, synchronise
 from anchorfl.data import ImageStore
+from anchorfl.describe import in_half
 from anchorfl.models import Encoder
 from anchorfl.objective import ClientFacts, Losses, Moment
 from anchorfl.randomness import generator, seeded
@@ -238,6 +239,8 @@ class Client:
                 for key, value in prefixed(name, statistic.make(samples)).items():
                     made[key] = made[key] + value if key in made else value
         for name, statistic in wanted.items():
+            if statistic.halves and self.config.describe.sums == "fp16" and made:
+                made |= prefixed(name, in_half(section(made, name)))
             if statistic.lasting:
                 self.lasting |= prefixed(name, section(made, name))
         return {**self.lasting, **made}
@@ -254,7 +257,7 @@ class Client:
                 counts * may_leave,
                 encoders,
                 trainer.runners.encode,
-                lambda: trainer.sketch,
+                lambda: trainer.describer,
             )
 
     def _own_batches(self) -> Iterator[tuple[Tensor, Tensor]]:

@@ -14,7 +14,7 @@ from torch.linalg import matrix_norm
 
 from anchorfl.describe import (
     Claim,
-    Sketch,
+    Describer,
     doubt_in_feature_moments,
     doubt_in_means,
     doubt_in_moments,
@@ -42,7 +42,7 @@ class Samples:
     counts: Tensor
     encoders: Sequence[Encoder]
     encode: Callable[[Encoder, Tensor], Tensor]
-    make_sketch: Callable[[], Sketch]
+    describer: Callable[[], Describer]
 
     @cached_property
     def features(self) -> list[Tensor]:
@@ -50,8 +50,9 @@ class Samples:
         return [self.encode(encoder, self.images).float() for encoder in self.encoders]
 
     @cached_property
-    def sketches(self) -> Tensor:
-        rows: Tensor = self.make_sketch()(self.images)
+    def descriptions(self) -> Tensor:
+        """N x width, by what all sites share."""
+        rows: Tensor = self.describer()(self.images)
         return rows
 
     @property
@@ -69,11 +70,14 @@ class Statistic:
 
     `lasting` means that no training changes it, so that it is made once. `shapes` are those of its
     tensors, and `doubt` is why finite tensors of these shapes cannot be what they are said to be.
+    One that `halves` travels in half precision where `describe.sums` says so; sums under trained
+    encoders do not: their features are so alike that a ridge needs all digits.
     """
 
     make: Callable[[Samples], Tensors]
     exchange: int = 1
     lasting: bool = False
+    halves: bool = False
     shapes: Callable[[Claim], dict[str, tuple[int, ...]]] | None = None
     doubt: Callable[[Tensors, Claim], str | None] = lambda tensors, claim: None
 
@@ -90,7 +94,7 @@ def feature_moments(samples: Samples) -> Tensors:
 
 
 def sketch_moments(samples: Samples) -> Tensors:
-    return samples.moments(with_constant(samples.sketches))
+    return samples.moments(with_constant(samples.descriptions))
 
 
 def joint_moments(samples: Samples) -> Tensors:
@@ -98,7 +102,7 @@ def joint_moments(samples: Samples) -> Tensors:
 
 
 def joint_sketch_moments(samples: Samples) -> Tensors:
-    return samples.moments(joint_rows(projected(samples.features), samples.sketches))
+    return samples.moments(joint_rows(projected(samples.features), samples.descriptions))
 
 
 def moment_shapes(width: int, claim: Claim) -> dict[str, tuple[int, ...]]:
@@ -137,7 +141,8 @@ STATISTICS.register("sketch_moments")(
     Statistic(
         sketch_moments,
         lasting=True,
-        shapes=lambda claim: moment_shapes(claim.sketch, claim),
+        halves=True,
+        shapes=lambda claim: moment_shapes(claim.described, claim),
         doubt=lambda own, claim: doubt_in_moments(own, claim.counts, 1.0),
     )
 )
@@ -153,7 +158,7 @@ STATISTICS.register("joint_sketch_moments")(
     Statistic(
         joint_sketch_moments,
         exchange=2,
-        shapes=lambda claim: moment_shapes(joint_width(claim) + claim.sketch, claim),
+        shapes=lambda claim: moment_shapes(joint_width(claim) + claim.described, claim),
         doubt=lambda own, claim: doubt_in_moments(own, claim.counts, joint_norm(claim) + 1.0),
     )
 )

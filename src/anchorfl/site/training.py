@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from anchorfl.compute import Batch, EagerStepper, Stepper
 from anchorfl.data import UNCHANGED, augmentation_for
-from anchorfl.describe import Sketch
+from anchorfl.describe import Describer
 from anchorfl.models import BatchNorm, Runners, averaging
 from anchorfl.objective import ClientFacts, Losses, Views
 from anchorfl.registry import BASE_TERMS, METHODS
@@ -60,9 +60,9 @@ class Trainer:
         return {name: weights[name].to(self.device) for name in weights if name in names}
 
     @cached_property
-    def sketch(self) -> Sketch:
+    def describer(self) -> Describer:
         """The fixed map of images that some fusions share, the same for every client."""
-        return Sketch(self.task.facts.shape, *self.config.sketch).to(self.device)
+        return self.task.describer().to(self.device)
 
     def receive(self, task: Task) -> None:
         """A later task of a method of many rounds; what steps have recorded stays in its place."""

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
+from pathlib import Path
 
 from torch import Tensor
 
 from anchorfl.config import Config
 from anchorfl.data import ImageFacts
+from anchorfl.describe import Describer
 from anchorfl.errors import UserError
 from anchorfl.models import Network, build_network, public_name
 from anchorfl.objective import AlignTarget
 from anchorfl.settings import flatten, resolve
 from anchorfl.tensors import Tensors, prefixed, section
 from anchorfl.wire.codec import digest, pack, unpack
+from anchorfl.wire.start import Start, describer_for, read_start
 
 LOCAL_KEYS = (
     "device",
@@ -48,14 +51,29 @@ class Task:
     encoder: str = ""
     round: int = 0
     first: str = ""
+    start: Start | None = None
 
     @staticmethod
     def prepare(config: Config, facts: ImageFacts, class_names: tuple[str, ...] = ()) -> Task:
         """The first task; a target that the server must make first (a bank) is still missing."""
-        name = config.model.names[0]
-        network = build_network(name, facts, config.seed, config.model.weights, config.model.freeze)
+        name, file = config.model.names[0], config.model.weights
+        start = read_start(Path(file)) if file is not None else None
+        plain = file if start is None else None
+        if plain is not None and len(config.model.names) > 1:
+            raise UserError(f"model.weights={plain}: plain weights fit one encoder; name one model")
+        network = build_network(name, facts, config.seed, plain, config.model.freeze)
+        weights = network.state_dict()
+        if start is not None:
+            describer_for(config, facts, start)  # refused here, if it does not fit
+            weights |= started_from(start)
+            network.fill(weights)
         target = shared_target(config.target, config.seed, network.prototypes)
-        return Task(config, facts, network.state_dict(), target, class_names, public_name(name))
+        encoder = public_name(name)
+        return Task(config, facts, weights, target, class_names, encoder, start=start)
+
+    def describer(self) -> Describer:
+        """What every site describes its images by, whatever its own encoder."""
+        return describer_for(self.config, self.facts, self.start)
 
     @cached_property
     def hash(self) -> str:
@@ -102,11 +120,16 @@ class Task:
             "facts": asdict(self.facts),
             "class_names": list(self.class_names),
             "encoder": self.encoder,
+            **({} if self.start is None else {"start": self.start.content()}),
         }
 
     def tensors(self) -> Tensors:
-        """Weights and target, by name."""
+        """Weights, target and start by name; what the start contains is not among the weights again."""
         tensors = prefixed("weights", self.weights)
+        if self.start is not None:
+            same = started_from(self.start)
+            own = {key: value for key, value in self.weights.items() if value is not same.get(key)}
+            tensors = {**prefixed("weights", own), **prefixed("start", self.start.tensors())}
         return tensors if self.target is None else {**tensors, "target": self.target}
 
     def with_tensors(self, tensors: Tensors, number: int) -> Task:
@@ -140,9 +163,17 @@ class Task:
             settings["model.name"] = model
             encoder = public_name(model)
         target = next((tensors[key] for key in ("target", "anchors", "bank") if key in tensors), None)
-        config = resolve(method, settings)
+        config, start = resolve(method, settings), None
         weights = section(tensors, "weights")
-        return Task(config, facts, weights, target, names, encoder, number, first)
+        if "start" in content:
+            start = Start.made_of(content["start"], section(tensors, "start"))
+            weights = {**started_from(start), **weights}
+        return Task(config, facts, weights, target, names, encoder, number, first, start)
+
+
+def started_from(start: Start) -> Tensors:
+    """A start's weights under the names of a network."""
+    return {f"encoder.{name}": value for name, value in start.weights.items()}
 
 
 def network_of(task: Task, encoder: str) -> Network:

@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from anchorfl.describe import in_full
 from anchorfl.errors import UserError
 from anchorfl.models import Encoder
 from anchorfl.tensors import Tensors, prefixed, section
@@ -60,10 +61,10 @@ class Upload:
         return bool(section(self.statistics, statistic))
 
     def statistic(self, name: str) -> Tensors:
-        """A statistic's tensors."""
+        """A statistic's tensors, sums in full precision."""
         if not self.contains(name):
             raise UserError(lacks(name))
-        return section(self.statistics, name)
+        return in_full(section(self.statistics, name))
 
     def to_bytes(self) -> bytes:
         tensors = {"class_counts": self.class_counts}

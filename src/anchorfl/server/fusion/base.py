@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anchorfl.data import Shape
-from anchorfl.describe import Sketch
+from anchorfl.describe import Describer
 from anchorfl.models import Encoder
 from anchorfl.wire import Upload
 
@@ -45,7 +45,7 @@ class ServerView:
     shape: Shape
     device: torch.device
     encode: Callable[[Encoder, Tensor], Tensor]
-    sketch: Callable[[], Sketch]
+    describer: Callable[[], Describer]
     anchors: Callable[[], Tensor | None] = lambda: None
 
 

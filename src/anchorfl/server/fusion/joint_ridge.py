@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anchorfl.describe import Sketch, joint_rows, projections, ridge
+from anchorfl.describe import Describer, joint_rows, projections, ridge
 from anchorfl.models import Encoder
 from anchorfl.options import option
 from anchorfl.registry import FUSIONS
@@ -17,18 +17,20 @@ from anchorfl.wire import Upload
 
 
 class JointHead(Head):
-    """Scores = [f_1 ... f_K 1] W, or [f_1 ... f_K sketch 1] W; a true class has 1 on average."""
+    """Scores = [f_1 ... f_K 1] W, or [f_1 ... f_K description 1] W; a true class has 1 on average."""
 
     matrix: Tensor
 
-    def __init__(self, matrix: Tensor, widths: Sequence[int], sketch: Sketch | None = None) -> None:
+    def __init__(
+        self, matrix: Tensor, widths: Sequence[int], describer: Describer | None = None
+    ) -> None:
         super().__init__()
         self.widths = tuple(widths)
-        self.sketch = sketch
+        self.describer = describer
         self.register_buffer("matrix", matrix)
 
     def forward(self, features: Tensor, images: Tensor) -> Tensor:
-        others = () if self.sketch is None else (self.sketch(images),)
+        others = () if self.describer is None else (self.describer(images),)
         own = [each[:, :width] for each, width in zip(features, self.widths, strict=True)]
         return joint_rows(own, *others) @ self.matrix
 
@@ -63,19 +65,19 @@ class JointRidge(Fusion):
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
         matrix = ridge((upload.statistic(self.needs[0]) for upload in uploads), self.ridge)
         widths = [upload.prototypes.shape[1] for upload in uploads]
-        return JointHead(unprojected(matrix.to(view.device), widths), widths, self.sketch(view))
+        return JointHead(unprojected(matrix.to(view.device), widths), widths, self.describer(view))
 
-    def sketch(self, view: ServerView) -> Sketch | None:
+    def describer(self, view: ServerView) -> Describer | None:
         return None
 
 
 @FUSIONS.register("joint-sketch-ridge")
 @dataclass(frozen=True)
 class JointSketchRidge(JointRidge):
-    """As joint-ridge, the fixed sketch of `sketch-ridge` among the features."""
+    """As joint-ridge, the description of `sketch-ridge` among the features."""
 
     needs = ("joint_sketch_moments",)
     reads = FEATURES_AND_SKETCH
 
-    def sketch(self, view: ServerView) -> Sketch | None:
-        return view.sketch()
+    def describer(self, view: ServerView) -> Describer | None:
+        return view.describer()

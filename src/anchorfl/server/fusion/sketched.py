@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anchorfl.describe import Sketch, ridge, with_constant
+from anchorfl.describe import Describer, ridge, with_constant
 from anchorfl.models import Encoder
 from anchorfl.options import option
 from anchorfl.registry import FUSIONS
@@ -18,13 +18,13 @@ from anchorfl.wire import Upload
 
 
 class SketchHead(Head):
-    """Scores = [sketch(image) 1] W, in units of what a true class scores on average."""
+    """Scores = [description(image) 1] W, in units of what a true class scores on average."""
 
     matrix: Tensor
 
-    def __init__(self, sketch: Sketch, matrix: Tensor) -> None:
+    def __init__(self, describer: Describer, matrix: Tensor) -> None:
         super().__init__()
-        self.sketch = sketch
+        self.describer = describer
         self.register_buffer("matrix", matrix)
 
     def knows(self) -> Tensor:
@@ -32,13 +32,13 @@ class SketchHead(Head):
         return self.matrix.abs().sum(dim=0) > 0
 
     def forward(self, features: Tensor, images: Tensor) -> Tensor:
-        return with_constant(self.sketch(images)) @ self.matrix
+        return with_constant(self.describer(images)) @ self.matrix
 
 
 def sketch_head(uploads: Sequence[Upload], view: ServerView, share: float) -> SketchHead:
     """Ridge regression of the labels on sketches."""
     matrix = ridge((upload.statistic("sketch_moments") for upload in uploads), share)
-    return SketchHead(view.sketch(), matrix.to(view.device))
+    return SketchHead(view.describer(), matrix.to(view.device))
 
 
 @FUSIONS.register("sketch-ridge")

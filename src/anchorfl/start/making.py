@@ -1,0 +1,154 @@
+"""How a start is made: one client trains on synthetic pictures alone, and describes some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from anchorfl.compute import choose_device, images_at_once, working_precision
+from anchorfl.config import Config
+from anchorfl.data import ImageFacts, ImageStore, Shape, Split
+from anchorfl.describe import Describer, Sketch, Stages, principal_basis
+from anchorfl.engine import stepper_for
+from anchorfl.errors import UserError
+from anchorfl.files import write_whole
+from anchorfl.models import build_encoder, public_name
+from anchorfl.settings import TINY_IMAGE, resolve
+from anchorfl.site import Client, Trainer
+from anchorfl.start.pictures import synthetic_pictures
+from anchorfl.tensors import Tensors
+from anchorfl.wire import Start, Task, digest, pack, unpack
+
+MEAN, STD = 0.5, 0.25
+"""How the pictures are normalised."""
+FILTERS = 128
+WIDEST = 4000
+"""Numbers of the widest description that a start can give."""
+
+
+@dataclass(frozen=True)
+class StartOptions:
+    """`pictures` of `shape` are seen `epochs` times each, two views at a time.
+
+    `encoder` is a built-in one or code of the user's own, from saved `weights` if it has any; with 0
+    epochs these are taken as they are. The rates were chosen on held-out CIFAR-10 training images.
+    """
+
+    shape: Shape
+    encoder: str
+    pictures: int
+    epochs: int
+    weights: str | None = None
+    batch_size: int = 256
+    lr: float = 0.3
+    weight_decay: float = 5e-4
+    seed: int = 0
+
+
+def make_start(
+    options: StartOptions, on_pictures: Callable[[int], None], keep: Path | None = None
+) -> Start:
+    """Train on two views of every picture against all others, then fix a description.
+
+    `on_pictures` is told how many more were trained on. `keep` is a file to write the state to after
+    every epoch, and to go on from where the same making was cut off.
+    """
+    device = choose_device("auto")
+    facts = facts_of(options)
+    images = synthetic_pictures(options.pictures, options.shape, options.seed, device)
+    trainer, client = begin(options, facts, images, device)
+    same = digest(asdict(options), trainer.task.tensors())
+    begun = go_on(keep, same, client) if keep else 0
+    on_pictures(begun * options.pictures)
+    for epoch in range(begun, options.epochs):
+        client.train_round(epoch, on_pictures)
+        if client.halted:
+            raise UserError(f"the loss is no longer finite in epoch {epoch + 1}; lower --lr")
+        if keep:
+            state = client.checkpoint()
+            write_whole(keep, pack("start in the making", {"epoch": epoch + 1, "same": same}, state))
+    trainer.stepper.close()
+    weights = client.upload().weights
+    own = {name.removeprefix("encoder."): weights[name] for name in weights if "encoder." in name}
+    return describing(options, facts, own, images, device)
+
+
+def facts_of(options: StartOptions) -> ImageFacts:
+    """An encoder of one's own may have a normalisation of its own."""
+    channels = options.shape[0]
+    return ImageFacts(options.shape, 1, (MEAN,) * channels, (STD,) * channels)
+
+
+def begin(
+    options: StartOptions, facts: ImageFacts, images: Tensor, device: torch.device
+) -> tuple[Trainer, Client]:
+    """A client whose samples are the pictures, all of one class, in a method that reads no label."""
+    config = config_of(options, device)
+    task = Task.prepare(config, facts)
+    trainer = Trainer(task, device, stepper_for(config, device))
+    labels = np.zeros(len(images), dtype=np.int64)
+    store = ImageStore(Split(images.numpy(), labels), device)
+    return trainer, Client(0, trainer, store, np.arange(len(images)), facts.classes)
+
+
+def config_of(options: StartOptions, device: torch.device) -> Config:
+    settings: dict[str, object] = {
+        "model.name": options.encoder,
+        "model.weights": options.weights,
+        "data.flip": True,
+        "train.rounds": max(options.epochs, 1),
+        "train.batch_size": options.batch_size,
+        "train.lr": options.lr,
+        "train.weight_decay": options.weight_decay,
+        "train.schedule": "cosine",
+        "train.clip_norm": 0.0,
+        "seed": options.seed,
+    }
+    config = resolve("simclr", settings)
+    precision = working_precision(config.train.precision, device)
+    return replace(config, train=replace(config.train, precision=precision))
+
+
+def go_on(file: Path, same: str, client: Client) -> int:
+    """The epochs that were done before; 0 where the file is missing, damaged or of another start."""
+    try:
+        content, tensors = unpack("start in the making", file.read_bytes())
+    except (UserError, FileNotFoundError):
+        return 0
+    if content.get("same") != same:
+        return 0
+    client.restore(tensors)
+    return int(content["epoch"])
+
+
+@torch.no_grad()
+def describing(
+    options: StartOptions,
+    facts: ImageFacts,
+    weights: Tensors,
+    images: Tensor,
+    device: torch.device,
+) -> Start:
+    """The description that the encoder gives, squeezed to where synthetic pictures differ most."""
+    shape = options.shape
+    encoder = build_encoder(options.encoder, shape)
+    encoder.load_state_dict(weights, strict=False)
+    stages = Stages(encoder, public_name(options.encoder), facts, shape, mirrored=True)
+    filters = FILTERS if min(shape[1:]) >= TINY_IMAGE else FILTERS // 4
+    sketch = Sketch.drawn(shape, filters, options.seed, mirrored=True)
+    describer = Describer(sketch, stages).to(device)
+    some = images[: WIDEST * 3 // 2]
+    parts = some.tensor_split(-(-len(some) // images_at_once(device, shape[1] * shape[2])))
+    rows = torch.cat([describer.everything(part.to(device).float() / 255) for part in parts])
+    basis = principal_basis(rows, WIDEST).half().cpu()
+    kept = {name: value.detach().cpu().clone() for name, value in weights.items()}
+    tensors = {"kernels": sketch.kernels.cpu(), "offsets": sketch.offsets.cpu()}
+    name = public_name(options.encoder)
+    card = {**asdict(options), "encoder": name, "shape": list(shape)}
+    card["weights"] = None if options.weights is None else Path(options.weights).name
+    return Start(name, facts, kept, tensors, basis, card)

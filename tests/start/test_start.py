@@ -1,0 +1,217 @@
+"""A start is made of nothing; all sites begin with it and describe by it, the same everywhere."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from anchorfl import Experiment
+from anchorfl.cli.main import app
+from anchorfl.data import load_dataset
+from anchorfl.describe import in_full, in_half, principal_basis
+from anchorfl.engine import fuse_again, run_in_folder
+from anchorfl.errors import UserError
+from anchorfl.experiment import load_run
+from anchorfl.predictor import export, open_predictor
+from anchorfl.runs import read_run
+from anchorfl.settings import resolve
+from anchorfl.start import StartOptions, make_start
+from anchorfl.wire import Start, Task
+
+OPTIONS = StartOptions(shape=(1, 8, 8), encoder="small-cnn", pictures=300, epochs=2, batch_size=64)
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> tuple[Start, Path]:
+    made = make_start(OPTIONS, lambda count: None)
+    file = tmp_path_factory.mktemp("start") / "start.safetensors"
+    file.write_bytes(made.to_bytes())
+    return made, file
+
+
+def settings(file: Path, **others: object) -> dict[str, object]:
+    return {"model.weights": str(file), "describe.width": 200, "train.rounds": 2, **others}
+
+
+def test_a_start_survives_its_file_and_a_changed_byte_is_noticed(start: tuple[Start, Path]) -> None:
+    made, file = start
+    again = Start.from_bytes(file.read_bytes())
+    assert again.hash == made.hash
+    assert again.card["pictures"] == 300
+    data = bytearray(file.read_bytes())
+    data[-10] ^= 1
+    with pytest.raises(UserError, match="damaged"):
+        Start.from_bytes(bytes(data))
+
+
+def test_a_start_that_was_cut_off_goes_on_to_the_same(
+    start: tuple[Start, Path], tmp_path: Path
+) -> None:
+    seen = 0
+
+    def interrupt(count: int) -> None:
+        nonlocal seen
+        seen += count
+        if seen > 400:
+            raise KeyboardInterrupt
+
+    keep = tmp_path / "keep"
+    with pytest.raises(KeyboardInterrupt):
+        make_start(OPTIONS, interrupt, keep)
+    trained: list[int] = []
+    assert make_start(OPTIONS, trained.append, keep).hash == start[0].hash
+    assert trained[0] == 300  # the first epoch is not trained again
+    assert make_start(replace(OPTIONS, seed=1), lambda count: None, keep).hash != start[0].hash
+
+
+def test_training_moves_every_layer(start: tuple[Start, Path]) -> None:
+    untrained = make_start(replace(OPTIONS, epochs=0), lambda count: None)
+    for name, value in start[0].weights.items():
+        if value.is_floating_point():
+            assert not torch.equal(value, untrained.weights[name]), name
+
+
+def test_the_task_carries_it_once_and_every_encoder_describes_by_it(
+    start: tuple[Start, Path],
+) -> None:
+    made, file = start
+    config = resolve("v4", settings(file, **{"model.name": "small-cnn,resnet18"}))
+    facts = load_dataset(config.data).facts
+    task = Task.prepare(config, facts)
+    assert all(task.weights[f"encoder.{name}"] is made_ for name, made_ in task.start.weights.items())
+    data = task.to_bytes()
+    weights = sum(value.nbytes for value in made.weights.values())
+    assert len(data) < len(made.to_bytes()) + weights // 2
+    arrived = Task.from_bytes(data)
+    assert arrived.hash == task.hash
+    images = torch.rand(3, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    rows = task.describer()(images)
+    assert rows.shape == (3, 200)
+    assert (rows.norm(dim=1) <= 1 + 1e-5).all()
+    torch.testing.assert_close(arrived.for_encoder("resnet18").describer()(images), rows)
+    state = arrived.network().state_dict()
+    for name, value in made.weights.items():
+        assert torch.equal(state[f"encoder.{name}"], value)
+
+
+def test_a_run_from_a_start_keeps_it_and_its_predictor_needs_nothing_else(
+    start: tuple[Start, Path], tmp_path: Path
+) -> None:
+    made, file = start
+    moved = tmp_path / "moved.safetensors"
+    moved.write_bytes(file.read_bytes())
+    words = settings(moved, fusion="sketch-guided,sketch-ridge,joint-sketch-ridge", seed=1)
+    result = Experiment("v4", **words, out=tmp_path / "run").run()
+    assert result.summary.start == made.hash
+    moved.unlink()
+    again = fuse_again(read_run(tmp_path / "run"), {}, every=False)
+    assert again.evaluation.accuracy() == pytest.approx(result.accuracy, abs=1e-3)
+    predictor = load_run(tmp_path / "run").predictor
+    assert predictor.card.start == made.hash
+    images = torch.rand(4, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    export(predictor, tmp_path / "model.safetensors")
+    torch.testing.assert_close(
+        open_predictor(tmp_path / "model.safetensors")(images), predictor(images)
+    )
+    other = replace(made, weights={**made.weights, "0.weight": made.weights["0.weight"] + 1})
+    (tmp_path / "run" / "uploads" / "start.safetensors").write_bytes(other.to_bytes())
+    with pytest.raises(UserError, match="not the start that the run had"):
+        _ = load_run(tmp_path / "run").predictor
+
+
+def test_an_unfinished_run_refuses_another_start(start: tuple[Start, Path], tmp_path: Path) -> None:
+    made, file = start
+    place = tmp_path / "start.safetensors"
+    place.write_bytes(file.read_bytes())
+    config = resolve("v4", settings(place, out=str(tmp_path / "run"), fusion="sketch-ridge"))
+
+    def interrupt(event: object) -> None:
+        if type(event).__name__ == "RoundEnded":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_in_folder(config, (interrupt,))
+    other = replace(made, card={**made.card, "seed": 9})
+    place.write_bytes(other.to_bytes())
+    with pytest.raises(UserError, match=r"not the start that .* began with"):
+        run_in_folder(config)
+    place.write_bytes(file.read_bytes())
+    assert run_in_folder(config).summary.status == "finished"
+
+
+def test_nobody_trains_and_the_start_is_never_uploaded(
+    start: tuple[Start, Path], tmp_path: Path
+) -> None:
+    result = Experiment("none", **settings(start[1]), out=tmp_path / "run").run()
+    numbers = 201 * 202 // 2 + 201 * 10
+    for size in result.summary.upload_bytes:
+        assert size is not None
+        assert size < 2 * numbers + 4000
+    assert result.accuracy["sketch-ridge"] > 0.9
+
+
+def test_sums_in_half_precision_are_the_sums(start: tuple[Start, Path], tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.rand(500, 30, generator=generator)
+    sums = {"triangle": (rows.T @ rows).flatten(), "cross": rows.T @ rows[:, :4]}
+    for name, value in in_full(in_half(sums)).items():
+        torch.testing.assert_close(value, sums[name], rtol=1e-3, atol=0)
+    accuracy, sizes = {}, {}
+    for kind in ("fp16", "fp32"):
+        words = settings(start[1], **{"describe.sums": kind, "seed": 2})
+        result = Experiment("none", **words, out=tmp_path / kind).run()
+        accuracy[kind] = result.accuracy["sketch-ridge"]
+        sizes[kind] = sum(size or 0 for size in result.summary.upload_bytes)
+    assert accuracy["fp16"] == pytest.approx(accuracy["fp32"], abs=0.006)
+    assert sizes["fp16"] < 0.55 * sizes["fp32"]
+
+
+def test_a_basis_is_orthonormal_and_keeps_most_of_the_rows() -> None:
+    generator = torch.Generator().manual_seed(0)
+    for shape in ((40, 90), (90, 40)):
+        rows = torch.randn(*shape, generator=generator) @ torch.diag(0.8 ** torch.arange(shape[1]))
+        basis = principal_basis(rows, 20)
+        torch.testing.assert_close(basis.T @ basis, torch.eye(20), atol=1e-5, rtol=0)
+        assert (rows @ basis).square().sum() > 0.999 * rows.square().sum()
+        assert ((rows @ basis).norm(dim=0).diff() <= 1e-4).all()
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["data.name=digits", "model.name=resnet18"], "the start's encoder is small-cnn"),
+        (["model.name=small-cnn", "data.size=8"], "the start is for images of 1 channels"),
+    ],
+)
+def test_a_start_that_does_not_fit_is_refused(
+    words: list[str], why: str, start: tuple[Start, Path], tmp_path: Path
+) -> None:
+    from PIL import Image
+
+    for part in ("train", "test"):
+        for label in ("a", "b"):
+            folder = tmp_path / "pictures" / part / label
+            folder.mkdir(parents=True)
+            for number in range(3):
+                pixels = np.full((8, 8, 3), 40 * number + 20 * (label == "a"), dtype=np.uint8)
+                pixels[:4, :, 0] = 200
+                Image.fromarray(pixels).save(folder / f"{number}.png")
+    if "data.name=digits" not in words:
+        words = [*words, "data.name=folder", f"data.root={tmp_path / 'pictures'}"]
+    given = dict(word.split("=", 1) for word in words)
+    with pytest.raises(UserError, match=why):
+        run_in_folder(resolve("v4", {**settings(start[1], out=str(tmp_path / "run")), **given}))
+
+
+def test_the_command_makes_one_and_says_how_to_use_it(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "start.safetensors"
+    words = ["start", str(file), "--pixels", "8", "--grey", "--pictures", "64", "--epochs", "1"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    assert f"model.weights={file}" in result.output.replace("\n", "")
+    made = Start.from_bytes(file.read_bytes())
+    assert made.encoder == "small-cnn"
+    assert [entry.name for entry in file.parent.iterdir()] == ["start.safetensors"]
