@@ -13,6 +13,7 @@ from anchorfl.errors import UserError
 from anchorfl.experiment import Result
 from anchorfl.registry import FUSIONS
 from anchorfl.server import Evaluation
+from anchorfl.settings import resolve
 from tests.conftest import command
 
 
@@ -59,6 +60,8 @@ def test_errors_are_split_by_whose_class_was_named() -> None:
     labels = torch.tensor([0, 0, 1, 1, 2, 2])
     local = {0: torch.tensor([0, 0, 1, 0, 0, 1]), 7: torch.tensor([2, 2, 2, 2, 2, 2])}
     scores = {"some": torch.eye(3)[torch.tensor([1, 2, 1, 0, 2, 0])]}
-    found = FusedAgain(Evaluation(labels, scores, local), torch.tensor([0, 0, 7]), {}, {})
+    found = FusedAgain(
+        Evaluation(labels, scores, local), torch.tensor([0, 0, 7]), {}, {}, resolve("v4", {}), []
+    )
     assert found.oracle() == pytest.approx(5 / 6)
     assert found.gaps("some") == (pytest.approx(1 / 6), pytest.approx(2 / 6))

@@ -23,6 +23,18 @@ def fuse(
     run: Run,
     settings: Settings = None,
     every: Annotated[bool, typer.Option("--all", help="Try every fusion.")] = False,
+    without: Annotated[
+        list[int] | None,
+        typer.Option(help="A site that left: as if it had never been there.", show_default=False),
+    ] = None,
+    add: Annotated[
+        list[Path] | None,
+        typer.Option(help="An upload that came late: as if in time.", show_default=False),
+    ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(help="Write the predictor of the first fusion there.", show_default=False),
+    ] = None,
     trust: Trust = False,
 ) -> None:
     """Fuse a finished run's uploads again, by its own fusions or others; nothing is trained.
@@ -31,15 +43,28 @@ def fuse(
     Examples:
       anchorfl fuse runs/RUN --all
       anchorfl fuse runs/RUN fusion=class-mean fusion.class-mean.q=1
+      anchorfl fuse runs/RUN --without 3 --export model.safetensors
+      anchorfl fuse runs/RUN --add late.safetensors
       anchorfl fuse runs/RUN data.root=/where/the/data/moved
     """
     from anchorfl.engine import fuse_again
-    from anchorfl.report.console import make_console
+    from anchorfl.report.console import make_console, say
     from anchorfl.report.fusions import show_fusions
     from anchorfl.runs import read_run
 
-    found = fuse_again(read_run(run, trust), parse_words(settings or []), every)
+    opened, words = read_run(run, trust), parse_words(settings or [])
+    if export is not None:
+        from anchorfl.predictor import check_target
+
+        check_target(export)
+    found = fuse_again(opened, words, every, without or (), add or ())
     show_fusions(make_console(), found)
+    if export is not None:
+        from anchorfl.predictor import export as write
+        from anchorfl.predictor import predictor_again
+
+        write(predictor_again(opened, found), export)
+        say(make_console(), f"predictor: {export}, {export.stat().st_size / 1e6:,.1f} MB")
 
 
 def predict(

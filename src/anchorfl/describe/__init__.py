@@ -3,10 +3,12 @@
 from anchorfl.describe.describer import Describer, Stages, principal_basis
 from anchorfl.describe.joint import joint_rows, projected, projections
 from anchorfl.describe.moments import (
+    full_gram,
     in_full,
     in_half,
     ridge,
     second_moments,
+    triangle,
     with_constant,
 )
 from anchorfl.describe.plausible import (
@@ -26,6 +28,7 @@ __all__ = [
     "doubt_in_feature_moments",
     "doubt_in_means",
     "doubt_in_moments",
+    "full_gram",
     "in_full",
     "in_half",
     "joint_rows",
@@ -34,5 +37,6 @@ __all__ = [
     "projections",
     "ridge",
     "second_moments",
+    "triangle",
     "with_constant",
 ]

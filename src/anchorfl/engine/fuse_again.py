@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ from anchorfl.server import (
     Admission,
     Cost,
     Evaluation,
+    Refusal,
     believed,
     costs_of,
     evaluate,
@@ -27,6 +29,7 @@ from anchorfl.server import (
     runners_for,
     server_view,
     what_is_lacking,
+    without,
 )
 from anchorfl.settings import flatten, resolve
 from anchorfl.wire import Upload, described_width
@@ -40,6 +43,8 @@ class FusedAgain:
     owners: Tensor
     costs: Mapping[str, Cost]
     missing: Mapping[str, str]
+    config: Config
+    uploads: Sequence[Upload]
 
     def oracle(self) -> float:
         """Ask the client that holds most of the true class, through its own prototypes."""
@@ -65,19 +70,46 @@ class FusedAgain:
         return clients[rows[self.evaluation.labels], torch.arange(len(self.evaluation.labels))]
 
 
-def fuse_again(run: Run, words: Mapping[str, object], every: bool) -> FusedAgain:
-    """Evaluate a finished run's uploads under its own fusions, under others, or under all."""
+def fuse_again(
+    run: Run,
+    words: Mapping[str, object],
+    every: bool,
+    gone: Collection[int] = (),
+    late: Sequence[Path] = (),
+) -> FusedAgain:
+    """Evaluate a finished run's uploads under its own fusions, under others, or under all.
+
+    Sites that are `gone` are left out as if they had never been there; uploads that came `late` are
+    admitted and fused as if they had been there in time.
+    """
     config = with_words(run.config, words)
     if "model.name" not in words:
         run.vouched(config)
     with using_threads(config.general.threads or torch.get_num_threads()):
-        return fuse_by(run, config, words, every)
+        return fuse_by(run, config, words, every, gone, late)
 
 
-def fuse_by(run: Run, config: Config, words: Mapping[str, object], every: bool) -> FusedAgain:
+def fuse_by(
+    run: Run,
+    config: Config,
+    words: Mapping[str, object],
+    every: bool,
+    gone: Collection[int],
+    late: Sequence[Path],
+) -> FusedAgain:
     """On the run's own number of threads."""
     device = choose_device(config.general.device)
     uploads = uploads_of(run, device)
+    dataset = data_of(run, str(words["data.root"]) if "data.root" in words else None)
+    runners = runners_for(config, dataset.facts, device)
+    start = start_of(run)
+    width = described_width(run.config, start)
+    frozen = {upload.network: upload.frozen for upload in uploads}
+    admission = Admission(run.config, dataset.facts, runners, width, lambda name: frozen.get(name, {}))
+    refuse_doubtful(run, admission, uploads)
+    if gone:
+        uploads = without(uploads, gone)
+    uploads = with_late(admission, uploads, late)
     fusions = config.fusion
     if every:
         fusions = {name: fusions.get(name) or FUSIONS.get(name)() for name in FUSIONS.names()}
@@ -85,11 +117,6 @@ def fuse_by(run: Run, config: Config, words: Mapping[str, object], every: bool) 
     usable = {name: fusion for name, fusion in fusions.items() if name not in missing}
     if not usable:
         raise UserError("; ".join(f"fusion {name}: {why}" for name, why in missing.items()))
-    dataset = data_of(run, str(words["data.root"]) if "data.root" in words else None)
-    runners = runners_for(config, dataset.facts, device)
-    start = start_of(run)
-    width = described_width(run.config, start)
-    refuse_doubtful(run, Admission(run.config, dataset.facts, runners, width), uploads)
     test = ImageStore(dataset.test, device)
     belief = believed(config, uploads)
     fused = fuse(usable, belief, runners, server_view(config, dataset.facts, runners, start))
@@ -97,7 +124,22 @@ def fuse_by(run: Run, config: Config, words: Mapping[str, object], every: bool) 
     costs = costs_of(usable, fused, uploads, runners, test)
     counts = torch.stack([upload.class_counts for upload in uploads]).cpu()
     owners = torch.tensor([upload.client for upload in uploads])[counts.argmax(dim=0)]
-    return FusedAgain(evaluation, owners, costs, missing)
+    return FusedAgain(evaluation, owners, costs, missing, config, uploads)
+
+
+def with_late(admission: Admission, uploads: Sequence[Upload], files: Sequence[Path]) -> list[Upload]:
+    """The uploads and those in the files, in the order of sites, each held to what all are held to."""
+    found = {upload.client: upload for upload in uploads}
+    for file in files:
+        try:
+            data = file.read_bytes()
+        except OSError as error:
+            raise UserError(f"--add {file}: {error.strerror}") from None
+        admitted = admission.admit(data, uploads[0].task, found)
+        if isinstance(admitted, Refusal):
+            raise UserError(f"--add {file}: {admitted.reason}")
+        found[admitted.client] = admitted
+    return [found[client] for client in sorted(found)]
 
 
 def refuse_doubtful(run: Run, admission: Admission, uploads: Sequence[Upload]) -> None:

@@ -1,6 +1,6 @@
 """The fused predictor: an ordinary module, its files, its answers, and one model in its place."""
 
-from anchorfl.predictor.build import build_predictor, predictor_of
+from anchorfl.predictor.build import build_predictor, predictor_again, predictor_of
 from anchorfl.predictor.distillation import distill, find_source
 from anchorfl.predictor.export import check_target, export, load_predictor
 from anchorfl.predictor.inference import (
@@ -28,5 +28,6 @@ __all__ = [
     "measure",
     "open_predictor",
     "predict_images",
+    "predictor_again",
     "predictor_of",
 ]

@@ -10,14 +10,14 @@ import torch
 
 from anchorfl.config import Config
 from anchorfl.data import ImageFacts
-from anchorfl.engine import facts_of, start_of, uploads_of
+from anchorfl.engine import FusedAgain, facts_of, start_of, uploads_of
 from anchorfl.errors import UserError
 from anchorfl.models import public_name
 from anchorfl.predictor.module import Card, Predictor
 from anchorfl.registry import DATASETS
 from anchorfl.runs import Run
 from anchorfl.server import believed, runners_for, server_view
-from anchorfl.wire import Start, Upload
+from anchorfl.wire import Start, Upload, complete
 
 CPU = torch.device("cpu")
 
@@ -30,6 +30,17 @@ def predictor_of(run: Run) -> Predictor:
     temperature = (summary.temperature or {}).get(next(iter(config.fusion)))
     start, names = start_of(run), summary.class_names or []
     return build_predictor(config, facts, uploads, names, temperature, start)
+
+
+def predictor_again(run: Run, found: FusedAgain) -> Predictor:
+    """Of a run's uploads as they were fused again: with other rules, fewer sites or more."""
+    name = next(iter(found.config.fusion))
+    if name in found.missing:
+        raise UserError(f"fusion {name}: {found.missing[name]}")
+    here = complete(found.uploads, {each.network: each.frozen for each in found.uploads}, CPU)
+    temperature = (run.summary.temperature or {}).get(name)
+    names = run.summary.class_names or []
+    return build_predictor(found.config, facts_of(run), here, names, temperature, start_of(run))
 
 
 @torch.no_grad()

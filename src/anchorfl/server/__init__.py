@@ -16,6 +16,7 @@ from anchorfl.server.evaluation import (
 )
 from anchorfl.server.fusion import SKETCH, Fusion, Head, PrototypeHead, ServerView, stacked
 from anchorfl.server.halves import ServerHalf
+from anchorfl.server.membership import without
 from anchorfl.server.robust import Belief
 from anchorfl.server.server import Server
 
@@ -46,4 +47,5 @@ __all__ = [
     "server_view",
     "stacked",
     "what_is_lacking",
+    "without",
 ]

@@ -1,0 +1,94 @@
+"""A site that left was never there, and one that came late was there in time."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from anchorfl import Experiment
+from anchorfl.config import DataOptions, PartitionOptions
+from anchorfl.data import draw_partition, load_dataset
+from anchorfl.engine import fuse_again
+from anchorfl.errors import UserError
+from anchorfl.predictor import load_predictor
+from anchorfl.runs import read_run
+from anchorfl.wire import Upload
+from tests.conftest import command
+
+ONE = "sketch-ridge,sketch-guided,class-mean"
+TWO = "joint-sketch-ridge,joint-ridge"
+GONE = 2
+
+
+def run(folder: Path, fusion: str, without: int | None = None) -> Path:
+    dataset = load_dataset(DataOptions())
+    options = PartitionOptions(alpha=1.0, clients=4, seed=1)
+    drawn = draw_partition(dataset.train.labels, options, 0.0, dataset.name)
+    clients = [
+        own if number != without else np.empty(0, dtype=np.int64)
+        for number, own in enumerate(drawn.clients)
+    ]
+    place = folder.with_suffix(".json")
+    replace(drawn, clients=clients).save(place, dataset.name, dataset.train.labels)
+    words = {"train.rounds": 1, "fusion": fusion, "seed": 1, "threads": 1}
+    Experiment("v4", **words, **{"partition.file": str(place)}, out=folder).run()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    place = tmp_path_factory.mktemp("membership")
+    return {
+        "all": run(place / "all", ONE),
+        "fewer": run(place / "fewer", ONE, GONE),
+        "all, two": run(place / "all-two", f"{TWO},sketch-ridge"),
+        "fewer, two": run(place / "fewer-two", f"{TWO},sketch-ridge", GONE),
+    }
+
+
+@pytest.mark.parametrize("kind", ["", ", two"])
+def test_a_site_that_left_was_never_there(runs: dict[str, Path], kind: str) -> None:
+    left = fuse_again(read_run(runs[f"all{kind}"]), {}, every=False, gone=[GONE])
+    never = fuse_again(read_run(runs[f"fewer{kind}"]), {}, every=False)
+    stayed = fuse_again(read_run(runs[f"all{kind}"]), {}, every=False)
+    assert set(left.evaluation.scores) == set(never.evaluation.scores)
+    for name, scores in left.evaluation.scores.items():
+        torch.testing.assert_close(scores, never.evaluation.scores[name], atol=1e-6, rtol=1e-4)
+        assert not torch.allclose(scores, stayed.evaluation.scores[name], atol=1e-3)
+
+
+def test_an_upload_that_came_late_was_there_in_time(runs: dict[str, Path]) -> None:
+    file = runs["all"] / "uploads" / f"client-{GONE:03d}.safetensors"
+    late = fuse_again(read_run(runs["fewer"]), {}, every=False, late=[file])
+    in_time = fuse_again(read_run(runs["all"]), {}, every=False)
+    for name, scores in late.evaluation.scores.items():
+        torch.testing.assert_close(scores, in_time.evaluation.scores[name], atol=1e-6, rtol=1e-4)
+    with pytest.raises(UserError, match="uploaded already"):
+        fuse_again(read_run(runs["all"]), {}, every=False, late=[file])
+    other = file.with_name("other.safetensors")
+    other.write_bytes(replace(Upload.from_bytes(file.read_bytes()), task="0").to_bytes())
+    with pytest.raises(UserError, match="answers another task"):
+        fuse_again(read_run(runs["fewer"]), {}, every=False, late=[other])
+
+
+def test_the_command_writes_the_predictor_of_those_who_stayed(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    words = ("fuse", str(runs["all"]), "--without", str(GONE), "--export", "model.safetensors")
+    done = command(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    images = torch.rand(5, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    never = load_predictor_of(runs["fewer"])
+    torch.testing.assert_close(load_predictor(tmp_path / "model.safetensors")(images), never(images))
+    for wrong, why in (("7", "there are uploads of 0, 1, 2, 3"), ("x", "valid integer")):
+        refused = command("fuse", str(runs["all"]), "--without", wrong, cwd=tmp_path)
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+        assert why in refused.stderr
+
+
+def load_predictor_of(folder: Path) -> torch.nn.Module:
+    from anchorfl.experiment import load_run
+
+    return load_run(folder).predictor
