@@ -17,7 +17,7 @@ test: lint
 soak: $(READY)
 	$(BIN)/pytest -m soak
 
-# Five minutes of coverage-guided fuzzing per reader, fourteen of them.
+# Five minutes of coverage-guided fuzzing per reader, fifteen of them.
 fuzz: $(READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check 'atheris>=3'
 	$(BIN)/python -m tests.fuzz.run 300

@@ -55,6 +55,10 @@ class ModelOptions:
     )
     freeze: bool = option(False, "leave the encoder as it starts: only prototypes are trained and sent")
 
+    mirrored: bool = option(
+        False, "fuse the features of an image and its mirror image as one, where data.flip"
+    )
+
     @property
     def names(self) -> list[str]:
         """The encoders of the federation, dealt out to the clients in turn."""
@@ -229,6 +233,11 @@ class Config:
     def exchanges(self) -> int:
         """How often a client is asked: once, or again to describe its data under all encoders."""
         return max((STATISTICS.get(need).exchange for need in self.needs), default=1)
+
+    @property
+    def mirrored(self) -> bool:
+        """Whether features are of an image and its mirror image."""
+        return self.model.mirrored and bool(self.data.flip)
 
     @property
     def sketch(self) -> SketchOptions:

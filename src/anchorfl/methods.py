@@ -104,6 +104,11 @@ for name, method in {
         target=None,
         base_terms=("classification",),
     ),
+    "v4-views": Method(
+        "V4, and two views of an image against all others: keeps what a start knows of other classes",
+        target=None,
+        base_terms=(*FAFI, "view_contrast"),
+    ),
     "simclr": Method(
         "two views of an image against all others, no label read: how a start is trained",
         target=None,

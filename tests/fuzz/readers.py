@@ -30,8 +30,9 @@ from anchorfl.predictor import load_predictor
 from anchorfl.runs import Summary, read_run
 from anchorfl.server import Server
 from anchorfl.settings import read_preset, resolve
+from anchorfl.start import StartOptions, make_start
 from anchorfl.sweep import read_plan
-from anchorfl.wire import ClientRound, Description, Request, Task, Upload, pack
+from anchorfl.wire import ClientRound, Description, Request, Start, Task, Upload, pack, read_start
 
 LABELS = np.arange(20) % 4
 FACTS = ImageFacts((1, 8, 8), 4, (0.5,), (0.25,))
@@ -113,6 +114,16 @@ def upload() -> bytes:
     return Upload(0, counts, network.state_dict(), {}, "small-cnn", server().task.hash).to_bytes()
 
 
+def start_in(path: Path) -> object:
+    found = read_start(path)
+    return found and found.describer((1, 8, 8), True, 5, "small-cnn")
+
+
+@cache
+def start() -> Start:
+    return make_start(StartOptions((1, 8, 8), "small-cnn", pictures=40, epochs=0), lambda count: None)
+
+
 READERS: dict[str, tuple[Callable[[bytes], object], Callable[[], list[bytes]]]] = {
     "cifar": (
         as_file("batch", read_pickled_arrays),
@@ -154,6 +165,7 @@ READERS: dict[str, tuple[Callable[[bytes], object], Callable[[], list[bytes]]]] 
         lambda: [partition()],
     ),
     "task": (Task.from_bytes, lambda: [server().task.to_bytes()]),
+    "start": (as_file("start.safetensors", start_in), lambda: [start().to_bytes()]),
     "upload": (admit, lambda: [upload()]),
     "messages": (
         lambda data: (Request, Description, ClientRound)[len(data) % 3].from_bytes(data),

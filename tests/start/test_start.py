@@ -122,6 +122,19 @@ def test_a_run_from_a_start_keeps_it_and_its_predictor_needs_nothing_else(
         _ = load_run(tmp_path / "run").predictor
 
 
+def test_mirrored_features_are_those_of_the_mirror_image_too(tmp_path: Path) -> None:
+    words = {"model.mirrored": True, "data.flip": True, "train.rounds": 1, "fusion": "class-mean"}
+    result = Experiment("v4", **words, out=tmp_path / "run").run()
+    export(result.predictor, tmp_path / "model.safetensors")
+    predictor = open_predictor(tmp_path / "model.safetensors")
+    images = torch.rand(6, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(predictor(images), predictor(images.flip(3)), atol=1e-5, rtol=1e-4)
+    again = fuse_again(read_run(tmp_path / "run"), {}, every=False)
+    test = torch.from_numpy(load_dataset(result.config.data).test.images[:50]).float() / 255
+    scores = again.evaluation.scores["class-mean"][:50]
+    torch.testing.assert_close(predictor(test), scores, atol=1e-5, rtol=1e-4)
+
+
 def test_an_unfinished_run_refuses_another_start(start: tuple[Start, Path], tmp_path: Path) -> None:
     made, file = start
     place = tmp_path / "start.safetensors"

@@ -7,6 +7,7 @@ from functools import cache
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call
 
@@ -52,7 +53,8 @@ class Encoder(NamedTuple):
 class Runners:
     """The networks of a federation by name, each made when it is first needed.
 
-    An encoder without a name is of the first: an upload of one network need not name it.
+    An encoder without a name is of the first: an upload of one network need not name it. `mirrored`
+    encodes an image and its mirror image as one, which no training step does.
     """
 
     def __init__(
@@ -61,8 +63,9 @@ class Runners:
         device: torch.device,
         precision: str = "fp32",
         kernels: bool = False,
+        mirrored: bool = False,
     ) -> None:
-        self.device = device
+        self.device, self.mirrored = device, mirrored
         self.names = list(networks)
 
         @cache
@@ -80,4 +83,13 @@ class Runners:
             self[encoder.name].network.eval()
 
     def encode(self, encoder: Encoder, images: Tensor, normalise: bool = True) -> Tensor:
-        return self[encoder.name].encode(encoder.weights, images, normalise)
+        def encoded(some: Tensor, whole: bool) -> Tensor:
+            return self[encoder.name].encode(encoder.weights, some, whole)
+
+        return both_ways(encoded, images, normalise) if self.mirrored else encoded(images, normalise)
+
+
+def both_ways(encoded: Callable[[Tensor, bool], Tensor], images: Tensor, normalise: bool) -> Tensor:
+    """The mean of an image's features and its mirror image's."""
+    features = (encoded(images, False) + encoded(images.flip(3), False)) / 2
+    return F.normalize(features, dim=1) if normalise else features

@@ -74,6 +74,7 @@ def build_predictor(
         trained_on=config.data.name,
         terms=DATASETS.get(config.data.name).terms,
         start=None if start is None else start.hash,
+        mirrored=config.mirrored,
     )
     networks = [deepcopy(runners[encoder.name].network) for encoder in encoders]
     filled = [

@@ -153,5 +153,6 @@ def as_predictor(student: Network, teacher: Predictor) -> Predictor:
     """Its scores are logits of the teacher's probabilities: temperature 1."""
     student = student.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     prototypes = student.prototypes.detach().clone()
-    card = replace(teacher.card, temperature=1.0, fusion=f"student of {teacher.card.fusion}")
+    fusion = f"student of {teacher.card.fusion}"
+    card = replace(teacher.card, temperature=1.0, fusion=fusion, start=None, mirrored=False)
     return Predictor([student], PrototypeHead(torch.ones(1), prototypes), card)

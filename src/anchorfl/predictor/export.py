@@ -128,7 +128,7 @@ def frozen_encoder(stages: Stages, weights: Tensors) -> nn.Module:
     """A start's, by its name, which must be one of this package."""
     refuse_code(stages.name)
     encoder = build_encoder(stages.name, stages.shape)
-    encoder.load_state_dict(weights, strict=False)
+    encoder.load_state_dict(weights)
     return encoder.eval()
 
 

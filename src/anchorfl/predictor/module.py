@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from torch import Tensor, nn
 
 from anchorfl.data import ImageFacts, Shape
-from anchorfl.models import Network
+from anchorfl.models import Network, both_ways
 from anchorfl.server import Head, stacked
 
 
@@ -17,7 +17,8 @@ class Card:
     """What a predictor holds beside tensors: how to read it, what made it, on what terms.
 
     `model` is what the experiment named, `models` the network of each encoder here, `start` the hash
-    of what all sites started from, if anything.
+    of what all sites started from, if anything. `mirrored` features are of an image and its mirror
+    image.
     """
 
     model: str
@@ -30,6 +31,7 @@ class Card:
     terms: str
     models: list[str] = field(default_factory=list)
     start: str | None = None
+    mirrored: bool = False
 
 
 class Predictor(nn.Module):
@@ -67,9 +69,15 @@ class Predictor(nn.Module):
             )
         images = images.float()
         normalise = not self.head.raw
-        features = stacked([encoder(images, normalise) for encoder in self.encoders], images)
+        features = stacked([self.encoded(each, images, normalise) for each in self.encoders], images)
         scores: Tensor = self.head(features, images)
         return scores
+
+    def encoded(self, encoder: nn.Module, images: Tensor, normalise: bool) -> Tensor:
+        features: Tensor = (
+            both_ways(encoder, images, normalise) if self.card.mirrored else encoder(images, normalise)
+        )
+        return features
 
     def probabilities(self, images: Tensor) -> Tensor:
         """softmax(scores / t), t fitted on held-out data where the run had any."""

@@ -98,7 +98,8 @@ def runners_for(config: Config, facts: ImageFacts, device: torch.device) -> Runn
         public_name(name): partial(build_network, name, facts, config.seed, freeze=config.model.freeze)
         for name in config.model.names
     }
-    return Runners(networks, device, config.train.precision, config.train.graphs)
+    train = config.train
+    return Runners(networks, device, train.precision, train.graphs, config.mirrored)
 
 
 def believed(config: Config, uploads: Sequence[Upload]) -> Belief:

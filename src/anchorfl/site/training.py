@@ -30,7 +30,8 @@ class Trainer:
     def __init__(self, task: Task, device: torch.device, stepper: Stepper | None = None) -> None:
         self.task, self.config, self.device = task, task.config, device
         train = task.config.train
-        self.runners = Runners(task.networks(), device, train.precision, train.graphs)
+        networks, mirrored = task.networks(), task.config.mirrored
+        self.runners = Runners(networks, device, train.precision, train.graphs, mirrored)
         self.runner = self.runners[task.encoder]
         self.network = self.runner.network
         self.stepper = stepper or EagerStepper()

@@ -137,7 +137,7 @@ def describing(
     """The description that the encoder gives, squeezed to where synthetic pictures differ most."""
     shape = options.shape
     encoder = build_encoder(options.encoder, shape)
-    encoder.load_state_dict(weights, strict=False)
+    encoder.load_state_dict(weights)
     stages = Stages(encoder, public_name(options.encoder), facts, shape, mirrored=True)
     filters = FILTERS if min(shape[1:]) >= TINY_IMAGE else FILTERS // 4
     sketch = Sketch.drawn(shape, filters, options.seed, mirrored=True)

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from anchorfl.config import Config
@@ -91,10 +92,17 @@ class Start:
                 f" not of {shape[0]}"
             )
         encoder = build_encoder(model, shape)
-        encoder.load_state_dict(self.weights, strict=False)
-        stages = Stages(encoder, self.encoder, self.facts, shape, mirrored)
-        sketch = Sketch(shape, self.sketch["kernels"], self.sketch["offsets"], mirrored)
-        return Describer(sketch, stages, self.basis[:, :width].float())
+        try:
+            encoder.load_state_dict(self.weights)
+            stages = Stages(encoder, self.encoder, self.facts, shape, mirrored)
+            sketch = Sketch(shape, self.sketch["kernels"], self.sketch["offsets"], mirrored)
+            describer = Describer(sketch, stages, self.basis[:, :width].float())
+            with torch.no_grad():
+                describer(torch.zeros(1, *shape))
+        except RuntimeError as error:
+            why = " ".join(str(error).split())[:200]
+            raise UserError(f"this start does not fit images of {shape}: {why}") from None
+        return describer
 
 
 def describer_for(config: Config, facts: ImageFacts, start: Start | None) -> Describer:
