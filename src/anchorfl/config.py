@@ -24,13 +24,16 @@ class DataOptions:
     size: int = option(
         32, "side in pixels that a folder's images are resized to", at_least=4, below=2049
     )
+    holdout: float = option(
+        0.2, "share of each site's images kept for testing, for data.name=sites", above=0, below=1
+    )
 
 
 @dataclass(frozen=True)
 class PartitionOptions:
     kind: str = option(
         "dirichlet",
-        "dirichlet, dirichlet-overlap, shards, iid, file, diary, diary-overlap, diary-scrambled",
+        "dirichlet, dirichlet-overlap, shards, iid, sites, file, diary, diary-overlap, diary-scrambled",
         choices=PARTITIONS,
     )
     alpha: float = option(0.05, "Dirichlet concentration: smaller is more skewed", above=0)

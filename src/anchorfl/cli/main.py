@@ -11,6 +11,7 @@ import typer
 from anchorfl import __version__
 from anchorfl.cli.data import data_app
 from anchorfl.cli.explain import compare, diagnose, forecast, methods, report
+from anchorfl.cli.federate import inspect, server_app, site_app, task_app
 from anchorfl.cli.predictor import distill, evaluate, export, fuse, predict
 from anchorfl.cli.run import demo, keys_help, run, sweep
 from anchorfl.cli.start import start
@@ -28,11 +29,14 @@ app = typer.Typer(
 app.command(epilog=keys_help())(run)
 COMMANDS: tuple[Callable[..., None], ...] = (
     *(demo, sweep, methods, forecast, diagnose, report, compare),
-    *(start, fuse, predict, evaluate, export, distill),
+    *(start, fuse, predict, evaluate, export, distill, inspect),
 )
 for command in COMMANDS:
     app.command()(command)
 app.add_typer(data_app, name="data")
+app.add_typer(task_app, name="task")
+app.add_typer(site_app, name="site")
+app.add_typer(server_app, name="server")
 
 
 def show_version(wanted: bool) -> None:

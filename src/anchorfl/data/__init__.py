@@ -2,11 +2,11 @@
 
 from anchorfl.data.augment import UNCHANGED, Augmentation, augmentation_for
 from anchorfl.data.catalog import DatasetSpec
-from anchorfl.data.dataset import Dataset, Split, load_dataset
+from anchorfl.data.dataset import Dataset, Sites, Split, load_dataset
 from anchorfl.data.draws import PartitionKind, draw_name, draw_partition
 from anchorfl.data.facts import ImageFacts, Shape
 from anchorfl.data.fetch import fetch_dataset
-from anchorfl.data.folder import SUFFIXES, class_folders, listed, read_images
+from anchorfl.data.folder import SUFFIXES, class_folders, listed, read_images, site_files
 from anchorfl.data.partition import Partition, labels_hash, load_partition
 from anchorfl.data.store import ImageStore
 
@@ -21,6 +21,7 @@ __all__ = [
     "Partition",
     "PartitionKind",
     "Shape",
+    "Sites",
     "Split",
     "augmentation_for",
     "class_folders",
@@ -32,4 +33,5 @@ __all__ = [
     "load_dataset",
     "load_partition",
     "read_images",
+    "site_files",
 ]

@@ -200,3 +200,16 @@ DATASETS.register("folder")(
         flip=True,
     )
 )
+DATASETS.register("sites")(
+    DatasetSpec(
+        summary="your own images at several sites: data.root/SITE/CLASS/picture, shared as they lie",
+        terms="Yours.",
+        reader=folder.read_sites,
+        channels=3,
+        size=None,
+        mean=(0.5, 0.5, 0.5),
+        std=(0.25, 0.25, 0.25),
+        flip=True,
+        defaults={"partition.kind": "sites"},
+    )
+)

@@ -18,11 +18,20 @@ Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
+class Sites:
+    """Where samples come from: the names of the places, and for each sample the number of its own."""
+
+    names: list[str]
+    owners: Labels
+
+
+@dataclass(frozen=True)
 class Split:
-    """Images N x channels x height x width as uint8, and N labels."""
+    """Images N x channels x height x width as uint8, N labels, and whose they are if that is known."""
 
     images: Bytes
     labels: Labels
+    sites: Sites | None = None
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from anchorfl.config import PartitionOptions
 from anchorfl.data import diary
+from anchorfl.data.dataset import Sites
 from anchorfl.data.partition import Indices, Partition, load_partition
 from anchorfl.errors import UserError
 from anchorfl.randomness import numpy_generator
@@ -29,6 +30,7 @@ class Population:
     dataset: str
     labels: NDArray[np.int64]
     validation: float
+    sites: Sites | None = None
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,14 @@ class PartitionKind:
 
 
 def draw_partition(
-    labels: NDArray[np.int64], options: PartitionOptions, validation: float, dataset: str
+    labels: NDArray[np.int64],
+    options: PartitionOptions,
+    validation: float,
+    dataset: str,
+    sites: Sites | None = None,
 ) -> Partition:
     """The partition that the options describe, refused where nobody gets a sample."""
-    population = Population(dataset, labels, validation)
+    population = Population(dataset, labels, validation, sites)
     partition = PARTITIONS.get(options.kind).share(population, options)
     if not any(map(len, partition.clients)):
         raise UserError(f"partition.alpha={options.alpha:g}: leaves every client without a sample")
@@ -187,6 +193,18 @@ def from_file(population: Population, options: PartitionOptions) -> Partition:
     return loaded
 
 
+def by_site(population: Population, options: PartitionOptions) -> Partition:
+    """As the data came: every site's own."""
+    sites = population.sites
+    if sites is None:
+        raise UserError("partition.kind=sites: needs data.name=sites, DIR/SITE/CLASS/picture")
+    if population.validation or options.public:
+        raise UserError("partition.kind=sites: shares the data as it came; hold nothing out of it")
+    everything = np.arange(len(population.labels))
+    own = [everything[sites.owners == number] for number in range(len(sites.names))]
+    return Partition(own, everything[:0], everything[:0])
+
+
 def of_the_diary(share: Callable[[NDArray[np.int64], PartitionOptions], Partition]) -> PartitionKind:
     """A draw of the diary, which knows no validation share."""
 
@@ -202,6 +220,7 @@ def of_the_diary(share: Callable[[NDArray[np.int64], PartitionOptions], Partitio
 
 
 PARTITIONS.register("file")(PartitionKind(from_file))
+PARTITIONS.register("sites")(PartitionKind(by_site))
 PARTITIONS.register("diary")(of_the_diary(diary.share_disjoint))
 PARTITIONS.register("diary-overlap")(of_the_diary(diary.share_overlapping))
 PARTITIONS.register("diary-scrambled")(of_the_diary(diary.share_scrambled))

@@ -20,6 +20,8 @@ from anchorfl.engine.fuse_again import FusedAgain, fuse_again
 from anchorfl.engine.in_process import stepper_for
 from anchorfl.engine.run_data import data_of, facts_of
 from anchorfl.engine.running import read_begun, run_in_folder
+from anchorfl.engine.server_run import Received, fuse_files, request_of
+from anchorfl.engine.site_run import describe_site, read_site, rehearse, train_site, upload_to_send
 from anchorfl.engine.stored_uploads import packed, start_of, uploads_of, write_uploads
 
 __all__ = [
@@ -34,19 +36,27 @@ __all__ = [
     "MetricsWriter",
     "Outcome",
     "Preparing",
+    "Received",
     "RoundEnded",
     "RunEnded",
     "RunStarted",
     "Warned",
     "as_record",
     "data_of",
+    "describe_site",
     "facts_of",
     "fuse_again",
+    "fuse_files",
     "packed",
     "read_begun",
+    "read_site",
+    "rehearse",
+    "request_of",
     "run_in_folder",
     "start_of",
     "stepper_for",
+    "train_site",
+    "upload_to_send",
     "uploads_of",
     "write_uploads",
 ]

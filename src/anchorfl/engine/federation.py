@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -60,7 +61,10 @@ class Outcome:
 
 @dataclass
 class Federation:
-    """Everything a run works with, prepared and checked before the first step."""
+    """Everything a run works with, prepared and checked before the first step.
+
+    `sites` are the clients' names, where they have any; with `encoder` all have that one.
+    """
 
     config: Config
     dataset: Dataset
@@ -72,6 +76,8 @@ class Federation:
     begun: Checkpoint | None = None
     stopping: bool = False
     slow: str = ""
+    sites: Sequence[str] = ()
+    encoder: str = ""
 
     def __post_init__(self) -> None:
         self.guard = Guard(self.config.align)
@@ -90,14 +96,23 @@ class Federation:
         every = config.train.checkpoint_every or (CHECKPOINT_ON_GPU if device.type == "cuda" else 1)
         config = replace(config, train=replace(config.train, checkpoint_every=every))
         partition = draw_partition(
-            dataset.train.labels, config.partition, config.data.validation, dataset.name
+            dataset.train.labels,
+            config.partition,
+            config.data.validation,
+            dataset.name,
+            dataset.train.sites,
         )
         if config.partition.kind == "file":
             config = as_in_file(config, partition, len(dataset.train))
         if config.target is not None and config.target.needs_public and not len(partition.public):
             raise UserError(f"method {config.method} needs a public share, and this partition has none")
         task = Task.prepare(config, dataset.facts, tuple(dataset.class_names))
-        return Federation(config, dataset, partition, task, device)
+        federation = Federation(config, dataset, partition, task, device)
+        if config.partition.kind == "sites" and dataset.train.sites is not None:
+            federation.sites = dataset.train.sites.names
+            shared = replace(config.partition, clients=len(federation.sites))
+            federation.config = replace(config, partition=shared)
+        return federation
 
     def go_on_from(self, begun: Checkpoint) -> None:
         """Continue a run that was cut off; what its records hold is not said again."""
@@ -129,7 +144,8 @@ class Federation:
         prepared = self.task
         self._fill_bank(store)
         server = Server(self.task, self.device)
-        engine = InProcess(self.partition.clients, store, test, self.device)
+        own = self.partition.clients
+        engine = InProcess(own, store, test, self.device, self.sites, self.encoder)
         engine.send(self.task)
         if self.begun is not None:
             server.task = self.begun.task_now(self.task)

@@ -21,7 +21,10 @@ from anchorfl.wire import ClientRound, Description, Request, Task, Upload
 
 
 class InProcess(Engine):
-    """One trainer for all sites with the same encoder; a site is an index into one store."""
+    """One trainer for all sites with the same encoder; a site is an index into one store.
+
+    `sites` are their names, if they have any; with `encoder` all have that one.
+    """
 
     def __init__(
         self,
@@ -29,8 +32,11 @@ class InProcess(Engine):
         store: ImageStore,
         test: ImageStore,
         device: torch.device,
+        sites: Sequence[str] = (),
+        encoder: str = "",
     ) -> None:
         self.owns, self.store, self.test, self.device = owns, store, test, device
+        self.sites, self.encoder = sites, encoder
         self.trainers: dict[str, Trainer] = {}
         self.clients: list[Client] = []
 
@@ -47,12 +53,13 @@ class InProcess(Engine):
         for number, own in enumerate(self.owns):
             if not len(own):
                 continue
-            name = public_name(task.config.model.name_of(number))
+            name = self.encoder or public_name(task.config.model.name_of(number))
+            site = self.sites[number] if self.sites else ""
             if name not in self.trainers:
                 stepper = stepper_for(task.config, self.device)
                 self.trainers[name] = Trainer(task.for_encoder(name), self.device, stepper)
-            client = Client(number, self.trainers[name], self.store, own, task.facts.classes)
-            self.clients.append(client)
+            trainer, classes = self.trainers[name], task.facts.classes
+            self.clients.append(Client(number, trainer, self.store, own, classes, site))
 
     def train(self, number: int, listen: Callable[[Event], None]) -> Iterator[ClientRound]:
         """On a GPU all rounds are set going before the first is waited for."""

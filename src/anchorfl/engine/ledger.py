@@ -74,6 +74,7 @@ class Ledger:
             exchange_bytes=exchange_bytes(outcome) if config.exchanges == 2 else None,
             partition_hash=partition.hash,
             start=None if start is None else start.hash,
+            sites=list(self.federation.sites) or None,
             label_table=table.tolist(),
             images=asdict(dataset.facts),
             class_names=dataset.class_names,

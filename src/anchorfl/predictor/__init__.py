@@ -6,6 +6,7 @@ from anchorfl.predictor.export import check_target, export, load_predictor
 from anchorfl.predictor.inference import (
     Measures,
     Prediction,
+    confusion_of,
     labelled,
     measure,
     open_predictor,
@@ -20,6 +21,7 @@ __all__ = [
     "Predictor",
     "build_predictor",
     "check_target",
+    "confusion_of",
     "distill",
     "export",
     "find_source",

@@ -111,6 +111,12 @@ def labelled(predictor: Predictor, data: str, root: str) -> Split:
     return read_images(present, height, channels)
 
 
+def confusion_of(predictor: Predictor, split: Split) -> Tensor:
+    """Counts, true class x predicted class."""
+    probabilities = torch.cat(list(in_parts(predictor, split.images)))
+    return Evaluation(torch.from_numpy(split.labels), {"it": probabilities}, {}).confusions()["it"]
+
+
 def measure(predictor: Predictor, split: Split) -> Measures:
     probabilities = torch.cat(list(in_parts(predictor, split.images)))
     labels = torch.from_numpy(split.labels)

@@ -43,6 +43,7 @@ class Summary:
     prediction_flops: ByFusion | None = None
     partition_hash: str | None = None
     start: str | None = None
+    sites: list[str] | None = None
     label_table: list[list[int]] | None = None
     images: dict[str, Any] | None = None
     class_names: list[str] | None = None

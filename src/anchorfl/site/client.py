@@ -36,12 +36,21 @@ OnEpoch = Callable[[int, Tensors, dict[str, list[float]]], None]
 
 
 class Client:
-    """Holds a flat state between rounds; in a one-shot method nothing ever comes back to it."""
+    """Holds a flat state between rounds; in a one-shot method nothing ever comes back to it.
+
+    `site` is the name of the place it stands for, where there is one.
+    """
 
     def __init__(
-        self, number: int, trainer: Trainer, store: ImageStore, own: NDArray[np.int64], classes: int
+        self,
+        number: int,
+        trainer: Trainer,
+        store: ImageStore,
+        own: NDArray[np.int64],
+        classes: int,
+        site: str = "",
     ) -> None:
-        self.number, self.trainer, self.store = number, trainer, store
+        self.number, self.trainer, self.store, self.site = number, trainer, store, site
         self.config = trainer.config
         self.own = torch.from_numpy(own)
         labels = store.labels[self.own.to(store.index_device)]
@@ -141,14 +150,14 @@ class Client:
         anneal = self.config.align.anneal(Moment(epoch, total, options.local_epochs))
         on_device = send(torch.cat([rates, torch.tensor([anneal])]), device)
         batches = zip(index.tensor_split(count), draws.tensor_split(count, dim=1), strict=True)
-        with seeded(self.config.seed, "dropout", self.number, epoch, device):
+        with seeded(self.config.seed, "dropout", self.site or self.number, epoch, device):
             for step, (own, draw) in enumerate(batches):
                 steps.take(Batch(*self.store.take(own), draw), on_device[step], on_device[-1])
                 on_batch(len(own))
         return anneal
 
     def _generator(self, purpose: str, epoch: int) -> torch.Generator:
-        return generator(self.config.seed, purpose, self.number, epoch)
+        return generator(self.config.seed, purpose, self.site or self.number, epoch)
 
     @torch.no_grad()
     def _readings(self, number: int, anneal: float, sums: Tensors) -> Tensors:
@@ -195,7 +204,9 @@ class Client:
         task = self.trainer.task
         if not self.trainer.trains:
             statistics = self.statistics(1, [])
-            return Upload(self.number, self.class_counts, {}, statistics, task=task.hash)
+            return Upload(
+                self.number, self.class_counts, {}, statistics, task=task.hash, site=self.site
+            )
         buffers = section(self.state, "buffers")
         if self.config.upload.batchnorm == "recomputed" and self.trainer.moving_norms:
             images = (images for images, _ in self._own_batches())
@@ -210,6 +221,7 @@ class Client:
             network=task.encoder,
             task=task.hash,
             frozen=frozen,
+            site=self.site,
         )
         return replace(upload, statistics=self.statistics(1, [upload.encoder]))
 
@@ -219,7 +231,7 @@ class Client:
             Encoder(name, {key: value.to(self.trainer.device) for key, value in weights.items()})
             for name, weights in request.encoders
         ]
-        return Description(self.number, self.statistics(2, here), request.task)
+        return Description(self.number, self.statistics(2, here), request.task, self.site)
 
     @torch.no_grad()
     def statistics(self, exchange: int, encoders: Sequence[Encoder]) -> Tensors:

@@ -1,7 +1,9 @@
 """What travels between sites and server, as values and as bytes."""
 
-from anchorfl.wire.codec import FORMAT, digest, pack, unpack
+from anchorfl.wire.codec import FORMAT, digest, kind_of, pack, unpack
 from anchorfl.wire.description import Description, Request
+from anchorfl.wire.manifest import Part, by_kind, manifest
+from anchorfl.wire.signatures import doubt_in_signature, sign
 from anchorfl.wire.start import Start, described_width, describer_for, read_start
 from anchorfl.wire.task import Task, shared_target
 from anchorfl.wire.telemetry import ClientRound
@@ -11,19 +13,25 @@ __all__ = [
     "FORMAT",
     "ClientRound",
     "Description",
+    "Part",
     "Request",
     "Start",
     "Task",
     "Upload",
+    "by_kind",
     "complete",
     "described_width",
     "describer_for",
     "digest",
+    "doubt_in_signature",
     "frozen_from_bytes",
     "frozen_to_bytes",
+    "kind_of",
     "lacks",
+    "manifest",
     "pack",
     "read_start",
     "shared_target",
+    "sign",
     "unpack",
 ]

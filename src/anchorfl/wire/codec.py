@@ -56,6 +56,16 @@ def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], Tensors]:
     return content, tensors
 
 
+def kind_of(data: bytes) -> str:
+    """What a message says that it is: task, start, upload, request, description; "" for none."""
+    try:
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        known = header["__metadata__"].keys() - {"format", "digest"}
+        return str(next(iter(known), ""))
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
+        return ""
+
+
 def digest(content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
     """SHA-256 of a message's content and of every tensor's name, type, shape and values."""
     found = hashlib.sha256(json.dumps(content, sort_keys=True).encode())

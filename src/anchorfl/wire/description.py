@@ -37,14 +37,17 @@ class Request:
 
 @dataclass(frozen=True)
 class Description:
-    """A site's answer: statistics of its samples under all encoders."""
+    """A site's answer: statistics of its samples under all encoders; `site` is its name, if any."""
 
     client: int
     statistics: Tensors
     task: str = ""
+    site: str = ""
 
     def to_bytes(self) -> bytes:
-        return pack("description", {"client": self.client, "task": self.task}, self.statistics)
+        content = {"client": self.client, "task": self.task}
+        named = {**content, "site": self.site} if self.site else content
+        return pack("description", named, self.statistics)
 
     @staticmethod
     def from_bytes(data: bytes) -> Description:
@@ -52,4 +55,5 @@ class Description:
         client = content.get("client")
         if type(client) is not int:
             raise UserError("this description names no client")
-        return Description(client, tensors, str(content.get("task", "")))
+        site = str(content.get("site", ""))
+        return Description(client, tensors, str(content.get("task", "")), site)

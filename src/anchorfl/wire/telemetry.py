@@ -43,12 +43,18 @@ class ClientRound:
     def from_bytes(data: bytes) -> ClientRound:
         """Numbers only; nothing else is taken from the bytes."""
         try:
-            content = json.loads(data)
+            return ClientRound.from_record(json.loads(data))
+        except (ValueError, RecursionError):
+            raise UserError("these bytes are not a valid report of a round") from None
+
+    @staticmethod
+    def from_record(content: Any) -> ClientRound:
+        try:
             known = {item.name: content[item.name] for item in fields(ClientRound)}
             readings = {str(name): float(value) for name, value in known.pop("readings").items()}
             numbers: dict[str, Any] = {
                 name: None if value is None else value + 0 for name, value in known.items()
             }
             return ClientRound(**numbers, readings=readings)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise UserError("these bytes are not a valid report of a round") from None

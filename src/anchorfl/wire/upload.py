@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,6 +15,9 @@ from anchorfl.errors import UserError
 from anchorfl.models import Encoder
 from anchorfl.tensors import Tensors, prefixed, section
 from anchorfl.wire.codec import pack, unpack
+from anchorfl.wire.telemetry import ClientRound
+
+LONGEST_NAME = 200
 
 
 def lacks(statistic: str) -> str:
@@ -29,7 +33,8 @@ class Upload:
     small classes too. `statistics` are those that the run's fusions need, by name
     (`class_means/mean`). `network` names the one that the weights are of (the experiment's only one
     where it is empty), `task` is the hash of the task it answers. `frozen` is the rest of the network:
-    everybody has it from the task, so it does not travel.
+    everybody has it from the task, so it does not travel. `site` is the name of the place it comes
+    from, where there is one; `telemetry` what the site says of its rounds, if it does.
     """
 
     client: int
@@ -39,6 +44,8 @@ class Upload:
     network: str = ""
     task: str = ""
     frozen: Tensors = field(default_factory=dict)
+    site: str = ""
+    telemetry: tuple[ClientRound, ...] = ()
 
     @cached_property
     def weights(self) -> Tensors:
@@ -69,12 +76,16 @@ class Upload:
     def to_bytes(self) -> bytes:
         tensors = {"class_counts": self.class_counts}
         tensors |= {**prefixed("weights", self.trained), **prefixed("statistics", self.statistics)}
-        content = {
+        content: dict[str, object] = {
             "client": self.client,
             "network": self.network,
             "task": self.task,
             "samples": self.samples,
         }
+        if self.site:
+            content["site"] = self.site
+        if self.telemetry:
+            content["telemetry"] = [asdict(each) for each in self.telemetry]
         return pack("upload", content, tensors)
 
     @staticmethod
@@ -92,7 +103,22 @@ class Upload:
         if content.get("samples", total := int(tensors["class_counts"].sum())) != total:
             raise UserError("this upload names another total than its class counts have")
         statistics = {**section(tensors, "told"), **section(tensors, "statistics")}
-        return Upload(client, tensors["class_counts"], trained, statistics, str(network), str(task))
+        return Upload(
+            client,
+            tensors["class_counts"],
+            trained,
+            statistics,
+            str(network),
+            str(task),
+            site=str(content.get("site", ""))[:LONGEST_NAME],
+            telemetry=reports_in(content.get("telemetry", [])),
+        )
+
+
+def reports_in(records: Any) -> tuple[ClientRound, ...]:
+    if not isinstance(records, list):
+        raise UserError("this upload's telemetry is not a list of rounds")
+    return tuple(ClientRound.from_record(record) for record in records)
 
 
 def complete(

@@ -1,0 +1,237 @@
+"""The commands of a real federation by files: the server's, a site's, a look into what leaves it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anchorfl.cli.run import stoppable
+from anchorfl.errors import UserError
+from anchorfl.settings import parse_words
+
+task_app = typer.Typer(help="Make and look at a task, what all sites are sent.", no_args_is_help=True)
+site_app = typer.Typer(help="What a site does with a task, on its own images.", no_args_is_help=True)
+server_app = typer.Typer(help="What the server does with uploads.", no_args_is_help=True)
+
+TaskFile = Annotated[Path, typer.Argument(metavar="TASK.safetensors", show_default=False)]
+Data = Annotated[
+    Path, typer.Option("--data", help="Folder with a folder per class.", show_default=False)
+]
+Name = Annotated[str, typer.Option("--name", help="The site's name.", show_default=False)]
+Out = Annotated[Path, typer.Option("--out", "-o", help="File to write.", show_default=False)]
+Holdout = Annotated[
+    float | None,
+    typer.Option(
+        help="Share kept for testing; default: the task's.", min=0, max=0.9, show_default=False
+    ),
+]
+OwnEncoder = Annotated[
+    str | None,
+    typer.Option("--encoder", help="One of the task's; default: its first.", show_default=False),
+]
+Code = Annotated[
+    str | None,
+    typer.Option(
+        "--model", help="Your own code for the task's encoder, FILE.py:NAME.", show_default=False
+    ),
+]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps")]
+Threads = Annotated[int | None, typer.Option(help="CPU threads.", min=1, show_default=False)]
+Key = Annotated[
+    Path | None,
+    typer.Option("--sign", help="SSH key to sign the file with (ssh-keygen).", show_default=False),
+]
+
+
+@task_app.command("new")
+def task_new(
+    preset: Annotated[Path, typer.Argument(metavar="PRESET.yaml", show_default=False)],
+    classes: Annotated[Path, typer.Argument(metavar="CLASSES.txt", show_default=False)],
+    out: Out,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="KEY=VALUE, over the preset.", show_default=False)
+    ] = None,
+    grey: Annotated[bool, typer.Option("--grey", help="Images of one channel.")] = False,
+) -> None:
+    """Fix an experiment for real sites: settings, class names (one a line), what all start from.
+
+    \b
+    Example:
+      anchorfl task new presets/v4-sites.yaml classes.txt -o task.safetensors --set train.rounds=20
+    """
+    from anchorfl.report.console import make_console
+    from anchorfl.report.federating import make_task
+
+    make_task(make_console(), preset, classes, out, parse_words(settings or []), grey)
+
+
+@task_app.command("show")
+def task_show(task: TaskFile) -> None:
+    """What a task asks for: the experiment, the classes, what an upload will contain."""
+    from anchorfl.report.console import make_console
+    from anchorfl.report.federating import read_task, show_task
+
+    show_task(make_console(), read_task(task))
+
+
+@site_app.command("check")
+def site_check(
+    task: TaskFile, data: Data, holdout: Holdout = None, encoder: OwnEncoder = None, model: Code = None
+) -> None:
+    """Whether a site's images can be read, their classes, what would leave, how long it takes."""
+    from anchorfl.report.console import make_console
+    from anchorfl.report.federating import check_site, read_task
+
+    check_site(make_console(), read_task(task, model), data, holdout, encoder)
+
+
+@site_app.command("train")
+def site_train(
+    task: TaskFile,
+    data: Data,
+    name: Name,
+    out: Out,
+    holdout: Holdout = None,
+    encoder: OwnEncoder = None,
+    model: Code = None,
+    telemetry: Annotated[
+        bool, typer.Option("--telemetry", help="Send losses and lambda of every round along.")
+    ] = False,
+    counts: Annotated[
+        str,
+        typer.Option(help="Class counts that leave: exact, or large (of upload.min_count or more)."),
+    ] = "exact",
+    device: Device = "auto",
+    threads: Threads = None,
+    sign: Key = None,
+) -> None:
+    """Train alone on a site's images and write the one file that leaves it; what was stopped goes on.
+
+    \b
+    Example:
+      anchorfl site train task.safetensors --data images --name north -o north.upload
+    """
+    from anchorfl.report.console import make_console
+    from anchorfl.report.federating import read_task, train_and_write
+
+    if counts not in ("exact", "large"):
+        raise UserError(f"--counts {counts}: must be exact or large")
+    with stoppable():
+        train_and_write(
+            make_console(),
+            read_task(task, model),
+            data,
+            name,
+            out,
+            holdout,
+            encoder,
+            telemetry,
+            counts,
+            device,
+            threads,
+            sign,
+        )
+
+
+@site_app.command("describe")
+def site_describe(
+    task: TaskFile,
+    request: Annotated[Path, typer.Argument(metavar="REQUEST.safetensors", show_default=False)],
+    data: Data,
+    name: Name,
+    out: Out,
+    holdout: Holdout = None,
+    encoder: OwnEncoder = None,
+    model: Code = None,
+    device: Device = "auto",
+) -> None:
+    """Answer a second exchange: sums of this site's images under everybody's encoders."""
+    from anchorfl.report.console import make_console
+    from anchorfl.report.federating import answer_request, read_task
+
+    answer_request(
+        make_console(), read_task(task, model), request, data, name, out, holdout, encoder, device
+    )
+
+
+@site_app.command("evaluate")
+def site_evaluate(
+    model: Annotated[Path, typer.Argument(metavar="MODEL|FILE.safetensors", show_default=False)],
+    data: Data,
+    name: Name,
+    out: Out,
+    holdout: Annotated[
+        float, typer.Option(help="Share that was kept for testing.", min=0.01, max=1)
+    ] = 0.2,
+) -> None:
+    """Measure the fused predictor on the images a site held out; counts are all that leaves."""
+    from anchorfl.report.console import make_console
+    from anchorfl.report.federating import score_site
+
+    score_site(make_console(), model, data, name, out, holdout)
+
+
+@server_app.command("describe")
+def server_describe(
+    task: TaskFile,
+    uploads: Annotated[list[Path], typer.Argument(metavar="UPLOAD...", show_default=False)],
+    out: Out,
+) -> None:
+    """Write what all sites are sent for a second exchange: everybody's encoders."""
+    from anchorfl.report.console import make_console
+    from anchorfl.report.federating import read_task, write_request
+
+    write_request(make_console(), read_task(task), uploads, out)
+
+
+@server_app.command("fuse")
+def server_fuse(
+    task: TaskFile,
+    files: Annotated[list[Path], typer.Argument(metavar="UPLOAD...", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.", show_default=False)],
+    without: Annotated[
+        list[str] | None, typer.Option(help="Leave a site out, by name.", show_default=False)
+    ] = None,
+    allowed_signers: Annotated[
+        Path | None,
+        typer.Option(help="Refuse uploads that none of these signed.", show_default=False),
+    ] = None,
+    model: Code = None,
+) -> None:
+    """Admit uploads, fuse them, and write a folder with a page and a predictor.
+
+    \b
+    Examples:
+      anchorfl server fuse task.safetensors *.upload -o model
+      anchorfl predict model photo.png
+      anchorfl export model model.onnx
+    """
+    from anchorfl.report.console import make_console
+    from anchorfl.report.federating import fuse_and_report, read_task
+
+    fuse_and_report(make_console(), read_task(task, model), files, out, without or [], allowed_signers)
+
+
+@server_app.command("scores")
+def server_scores(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", show_default=False)],
+    scores: Annotated[list[Path], typer.Argument(metavar="SCORE...", show_default=False)],
+) -> None:
+    """Add up what sites counted on the images they held out, and put it on the model's page."""
+    from anchorfl.report.console import make_console
+    from anchorfl.report.federating import collect_scores
+
+    collect_scores(make_console(), model, scores)
+
+
+def inspect(
+    file: Annotated[Path, typer.Argument(metavar="UPLOAD", show_default=False)],
+    as_json: Annotated[bool, typer.Option("--json", help="Every tensor, as JSON.")] = False,
+) -> None:
+    """What is in an upload, part by part, and what could be learned from it, before it leaves."""
+    from anchorfl.report.console import make_console
+    from anchorfl.report.federating import show_upload
+
+    show_upload(make_console(), file, as_json)

@@ -1,0 +1,154 @@
+"""The server's part of a real federation: what sites sent becomes a run's folder, and a predictor."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+
+import anchorfl
+from anchorfl.compute import choose_device, device_name
+from anchorfl.config import CONFIG_FORMAT
+from anchorfl.engine.events import RunEnded, as_record
+from anchorfl.engine.running import named_listeners
+from anchorfl.engine.stored_uploads import keep_start, packed, write_uploads
+from anchorfl.errors import UserError
+from anchorfl.files import write_whole
+from anchorfl.runs import Run, RunFolder, Summary, read_run
+from anchorfl.server import Server
+from anchorfl.wire import Description, Request, Task, Upload, kind_of
+
+
+@dataclass(frozen=True)
+class Received:
+    """Admitted uploads by site, numbered in the order of names; answers to a second exchange."""
+
+    sites: list[str]
+    uploads: list[Upload]
+    answers: list[Description]
+    refused: list[str]
+
+
+def receive_files(server: Server, files: Sequence[Path]) -> Received:
+    """Admit the uploads in the files, and say why others are refused."""
+    uploads, answers, refused = read_messages(files)
+    names = sorted({upload.site for upload in uploads})
+    data = [replace(each, client=names.index(each.site)).to_bytes() for each in uploads]
+    admitted = server.receive(data)
+    for refusal in server.refused:
+        who = "?" if refusal.site is None else names[refusal.site]
+        refused.append(f"the upload of {who}: {refusal.reason}")
+    numbered = [replace(each, client=number) for number, each in enumerate(admitted)]
+    present = [names[each.client] for each in admitted]
+    here = [replace(each, client=present.index(each.site)) for each in answers if each.site in present]
+    return Received(present, numbered, here, refused)
+
+
+def read_messages(files: Sequence[Path]) -> tuple[list[Upload], list[Description], list[str]]:
+    """Uploads, answers, and why other files are none."""
+    uploads: list[Upload] = []
+    answers: list[Description] = []
+    refused = []
+    for file in files:
+        try:
+            data = file.read_bytes()
+        except OSError as error:
+            raise UserError(f"{file}: {error.strerror}") from None
+        try:
+            if kind_of(data) == "description":
+                answers.append(Description.from_bytes(data))
+                continue
+            upload = Upload.from_bytes(data)
+            if not upload.site:
+                raise UserError("names no site")
+            uploads.append(upload)
+        except UserError as error:
+            refused.append(f"{file.name}: {error}")
+    return uploads, answers, refused
+
+
+def request_of(task: Task, files: Sequence[Path]) -> tuple[Request, Received]:
+    """What goes down in a second exchange, where a fusion of the task wants one."""
+    if task.config.exchanges == 1:
+        raise UserError(f"fusion={','.join(task.config.fusion)}: needs no second exchange")
+    server = Server(task, choose_device(task.config.general.device))
+    received = receive_files(server, files)
+    request = server.request(received.uploads)
+    assert request is not None  # there are two exchanges
+    return request, received
+
+
+def fuse_files(task: Task, files: Sequence[Path], out: Path) -> tuple[Run, Received]:
+    """Admit, fuse and keep: the folder is a run's, with a predictor and no accuracy of its own."""
+    device = choose_device(task.config.general.device)
+    server = Server(task, device)
+    received = receive_files(server, files)
+    if task.config.exchanges == 2:
+        answers = [answer.to_bytes() for answer in received.answers]
+        whole = server.receive_descriptions(received.uploads, answers)
+        received = replace(received, uploads=whole)
+    server.fuse(received.uploads)
+    folder = RunFolder.create(str(out), out.name)
+    config = task.config.replace_general(out=str(out), device=str(device))
+    folder.write_config({"format": CONFIG_FORMAT, **config.to_dict()})
+    write_whole(folder.metrics, "".join(lines(received.uploads)))
+    data = packed(received.uploads)
+    folder.write_summary(summary_of(task, received, data, server.doubts, device))
+    keep_start(folder, task.start)
+    write_uploads(folder, received.uploads, data)
+    run = read_run(folder.path, trust=True)
+    for listener in named_listeners(folder, config):
+        listener(RunEnded(run))
+    return run, received
+
+
+def lines(uploads: Sequence[Upload]) -> list[str]:
+    """metrics.jsonl of what sites said of their rounds, if they did."""
+    rounds: dict[int, list[str]] = {}
+    for upload in uploads:
+        for report in upload.telemetry:
+            record = as_record(replace(report, client=upload.client))
+            rounds.setdefault(report.round, []).append(json.dumps(record, allow_nan=False) + "\n")
+    found = []
+    for number in sorted(rounds):
+        ended = {"event": "round", "round": number, "accuracy": None, "local_accuracy": None}
+        found += [*rounds[number], json.dumps(ended) + "\n"]
+    return found
+
+
+def summary_of(
+    task: Task,
+    received: Received,
+    data: Mapping[int, bytes],
+    doubts: Sequence[str],
+    device: torch.device,
+) -> Summary:
+    config = task.config
+    return Summary(
+        method=config.method,
+        dataset=config.data.name,
+        seed=config.seed,
+        status="finished",
+        rounds=config.train.rounds,
+        task_bytes=len(task.to_bytes()),
+        upload_bytes=[len(data[number]) for number in range(len(received.sites))],
+        start=None if task.start is None else task.start.hash,
+        sites=received.sites,
+        label_table=[upload.class_counts.tolist() for upload in received.uploads],
+        images=asdict(task.facts),
+        class_names=list(task.class_names),
+        environment={
+            "anchorfl": anchorfl.__version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "device": device_name(device),
+            "platform": platform.platform(),
+            "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+        },
+        warnings=[*received.refused, *doubts],
+    )

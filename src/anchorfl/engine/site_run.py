@@ -1,0 +1,181 @@
+"""One site's part of a real federation: it trains alone, in a folder of its own, on its own images."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from anchorfl.compute import choose_device, choose_threads, working_precision
+from anchorfl.data import Dataset, ImageStore, Partition, Split, class_folders, read_images, site_files
+from anchorfl.engine.events import Listener
+from anchorfl.engine.federation import Federation
+from anchorfl.engine.running import train_in
+from anchorfl.errors import UserError
+from anchorfl.files import locked
+from anchorfl.registry import STATISTICS
+from anchorfl.runs import Run, RunFolder, read_run
+from anchorfl.settings import SMALL_IMAGE, flatten
+from anchorfl.site import Client, Trainer
+from anchorfl.wire import ClientRound, Description, Request, Task, Upload
+
+EVERYTHING, LARGE = "exact", "large"
+REHEARSED = 3
+"""Batches."""
+
+
+def read_site(task: Task, root: Path, holdout: float | None = None) -> tuple[Split, Split]:
+    """A site's images, matched to the task's classes by the names of their folders; those held out.
+
+    A class may be missing here; one that the task does not know is refused.
+    """
+    if not root.is_dir():
+        raise UserError(f"--data {root}: no such folder; it must hold a folder per class")
+    names, here = list(task.class_names), class_folders(root)
+    strangers = [name for name in here if name not in names]
+    if strangers or not here:
+        raise UserError(
+            f"--data {root}: holds the folders {', '.join(here) or 'none'}; the task's classes are"
+            f" {', '.join(names)}"
+        )
+    share = task.config.data.holdout if holdout is None else holdout
+    train, test = site_files(root, names, share)
+    if not train:
+        raise UserError(f"--data {root}: holds no image to train on")
+    channels, size, _ = task.facts.shape
+    return read_images(train, size, channels), read_images(test, size, channels)
+
+
+def train_site(
+    task: Task,
+    name: str,
+    images: tuple[Split, Split],
+    folder: Path,
+    encoder: str | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+    listeners: tuple[Listener, ...] = (),
+) -> Run:
+    """Train as the task says, or go on where the same training was cut off; all of it in a folder.
+
+    What the page there shows is what this site alone can do, on the images that it held out.
+    """
+    train, test = images
+    if not len(test):
+        raise UserError(f"site {name}: too few images to hold any out; raise --holdout")
+    federation = of_one_site(task, name, train, test, encoder, device, threads)
+    place = RunFolder(folder)
+    place.path.mkdir(parents=True, exist_ok=True)
+    with locked(place.path):
+        if place.config.is_file():
+            begun = read_run(place.path, trust=True)
+            settings = flatten(federation.config.replace_general(out=str(folder)).to_dict())
+            other = begun.unlike(settings)
+            if other is not None:
+                raise UserError(f"{folder}: holds a training with {other}; name a new --out")
+            if not begun.unfinished:
+                return begun
+        return train_in(place, federation, listeners)
+
+
+def of_one_site(
+    task: Task,
+    name: str,
+    train: Split,
+    test: Split,
+    encoder: str | None,
+    device: str,
+    threads: int | None,
+) -> Federation:
+    chosen = choose_device(device)
+    config = task.config
+    options = replace(
+        config.train,
+        precision=working_precision(config.train.precision, chosen),
+        checkpoint_every=config.train.checkpoint_every or 1,
+    )
+    small = max(task.facts.shape[1:]) <= SMALL_IMAGE
+    config = replace(config, train=options)
+    config = config.replace_general(device=str(chosen), threads=choose_threads(threads, small))
+    if encoder is not None and encoder not in task.encoders:
+        raise UserError(f"--encoder {encoder}: the task knows {', '.join(task.encoders)}")
+    own = np.arange(len(train))
+    return Federation(
+        config,
+        Dataset(config.data.name, train, test, list(task.class_names), task.facts),
+        Partition([own], own[:0], own[:0]),
+        task,
+        chosen,
+        sites=[name],
+        encoder=encoder or next(iter(task.encoders)),
+    )
+
+
+def upload_to_send(run: Run, telemetry: bool = False, counts: str = EVERYTHING) -> Upload:
+    """What leaves the site: its upload, of its rounds nothing unless it wants to.
+
+    With counts `large` alone, classes under `upload.min_count` samples are not counted.
+    """
+    (data,) = run.files.read_uploads(run.summary.upload_bytes)
+    upload = Upload.from_bytes(data)
+    statistics = {
+        name: value
+        for name, value in upload.statistics.items()
+        if STATISTICS.get(name.partition("/")[0]).exchange == 1
+    }
+    reports = tuple(reported(record) for own in run.clients.values() for record in own)
+    numbers = upload.class_counts
+    if counts == LARGE:
+        numbers = numbers * (numbers >= run.config.upload.min_count)
+    return replace(
+        upload,
+        statistics=statistics,
+        class_counts=numbers,
+        telemetry=reports if telemetry else (),
+    )
+
+
+def reported(record: dict[str, object]) -> ClientRound:
+    """A line of metrics.jsonl as it was before it was written."""
+    known = set(ClientRound.__dataclass_fields__) - {"readings"}
+    others = {name: value for name, value in record.items() if name not in (*known, "event")}
+    named = {name: record.get(name) for name in known}
+    return ClientRound.from_record({**named, "readings": others})
+
+
+def rehearse(task: Task, train: Split, encoder: str | None = None) -> tuple[Upload, float]:
+    """What an upload will look like after a short round, and how long the training will take here."""
+    options, device = task.config.train, choose_device("auto")
+    few = min(len(train), REHEARSED * options.batch_size)
+    client = client_of(task, "", Split(train.images[:few], train.labels[:few]), encoder, device)
+    if not client.trainer.trains:
+        return client.upload(), 0.0
+    started = time.perf_counter()
+    client.train_round(0, lambda samples: None)
+    seconds = time.perf_counter() - started
+    return client.upload(), seconds * options.rounds * len(train) / few
+
+
+def describe_site(
+    task: Task,
+    request: Request,
+    name: str,
+    train: Split,
+    encoder: str | None = None,
+    device: str = "auto",
+) -> Description:
+    """The second exchange: the site's sums under everybody's encoders."""
+    if request.task != task.hash:
+        raise UserError("this request belongs to another task")
+    client = client_of(task, name, train, encoder, choose_device(device))
+    with torch.no_grad():
+        return client.describe(request)
+
+
+def client_of(task: Task, name: str, train: Split, encoder: str | None, device: torch.device) -> Client:
+    trainer = Trainer(task.for_encoder(encoder or next(iter(task.encoders))), device)
+    store = ImageStore(train, device)
+    return Client(0, trainer, store, np.arange(len(train)), task.facts.classes, name)

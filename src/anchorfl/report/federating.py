@@ -1,0 +1,328 @@
+"""A real federation by files, told to the people at its ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from anchorfl.data import ImageFacts, site_files
+from anchorfl.data import read_images as read_files
+from anchorfl.engine import (
+    Received,
+    describe_site,
+    fuse_files,
+    read_site,
+    rehearse,
+    request_of,
+    train_site,
+    upload_to_send,
+)
+from anchorfl.errors import UserError
+from anchorfl.files import write_whole
+from anchorfl.predictor import confusion_of, open_predictor
+from anchorfl.registry import DATASETS
+from anchorfl.report.console import say
+from anchorfl.report.page import write_page
+from anchorfl.report.progress import show_progress
+from anchorfl.report.tables import plain_table
+from anchorfl.runs import read_run
+from anchorfl.server import balanced_accuracy, macro_f1
+from anchorfl.settings import read_preset, resolve
+from anchorfl.wire import Request, Task, Upload, by_kind, doubt_in_signature, manifest, sign
+
+
+def make_task(
+    console: Console,
+    preset: Path,
+    classes: Path,
+    out: Path,
+    words: dict[str, object],
+    grey: bool,
+) -> None:
+    settings = {**read_preset(preset), **words}
+    method = str(settings.pop("method"))
+    config = resolve(method, settings)
+    names = class_names(classes)
+    spec, size = DATASETS.get(config.data.name), config.data.size
+    channels = 1 if grey else 3
+    mean, std = (0.5,) * channels, (0.25,) * channels
+    if spec.size is not None:
+        raise UserError(f"data.name={config.data.name}: a task is for images of your own; use sites")
+    facts = ImageFacts((channels, size, size), len(names), mean, std)
+    task = Task.prepare(config, facts, tuple(names))
+    if config.target is not None and config.target.needs_public:
+        raise UserError(f"method {method} needs public images at the server, which a task has none of")
+    data = task.to_bytes()
+    write_whole(out, data)
+    show_task(console, task)
+    say(console, f"task: {out}, {len(data) / 1e6:,.1f} MB, hash {task.hash[:12]}")
+
+
+def class_names(file: Path) -> list[str]:
+    """One a line."""
+    try:
+        names = [line.strip() for line in file.read_text().splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{file}: cannot be read ({error})") from None
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise UserError(f"{file}: must hold two different class names or more, one a line")
+    for name in names:
+        if "/" in name or name.startswith("."):
+            raise UserError(f"{file}: {name!r} is no name of a folder")
+    return names
+
+
+def read_task(file: Path, model: str | None = None) -> Task:
+    try:
+        return Task.from_bytes(file.read_bytes(), model)
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror}") from None
+    except UserError as error:
+        raise UserError(f"{file}: {error}") from None
+
+
+def show_task(console: Console, task: Task) -> None:
+    config, (channels, height, width) = task.config, task.facts.shape
+    start = "from the seed" if task.start is None else f"a start, hash {task.start.hash[:12]}"
+    rows = [
+        ["method", config.method],
+        ["fusion", ", ".join(config.fusion)],
+        ["classes", ", ".join(task.class_names)],
+        ["images", f"{channels} x {height} x {width}"],
+        ["encoder", ", ".join(task.encoders)],
+        ["starts", start],
+        ["training", f"{config.train.rounds} rounds of {config.train.local_epochs} epochs"],
+        ["exchanges", str(config.exchanges)],
+        ["statistics", ", ".join(sorted(config.needs)) or "none"],
+    ]
+    console.print(plain_table(["", ""], rows, "task"))
+
+
+def check_site(
+    console: Console, task: Task, data: Path, holdout: float | None, encoder: str | None
+) -> None:
+    train, test = read_site(task, data, holdout)
+    counts = torch.bincount(torch.from_numpy(train.labels), minlength=task.facts.classes).tolist()
+    held = torch.bincount(torch.from_numpy(test.labels), minlength=task.facts.classes).tolist()
+    names = task.class_names
+    rows = [[name, str(a), str(b)] for name, a, b in zip(names, counts, held, strict=True)]
+    console.print(plain_table(["class", "to train on", "held out"], rows, str(data)))
+    small = [
+        name
+        for name, count in zip(names, counts, strict=True)
+        if 0 < count < task.config.upload.min_count
+    ]
+    if small:
+        say(console, f"under upload.min_count, only counted: {', '.join(small)}")
+    upload, seconds = rehearse(task, train, encoder)
+    show_parts(console, upload.to_bytes(), "what would leave this site")
+    say(console, f"training: about {seconds:,.0f} s on this machine")
+
+
+def train_and_write(
+    console: Console,
+    task: Task,
+    data: Path,
+    name: str,
+    out: Path,
+    holdout: float | None,
+    encoder: str | None,
+    telemetry: bool,
+    counts: str,
+    device: str,
+    threads: int | None,
+    key: Path | None,
+) -> None:
+    images = read_site(task, data, holdout)
+    folder = out.with_name(f"{out.name}.training")
+    run = train_site(task, name, images, folder, encoder, device, threads, (show_progress(console),))
+    content = upload_to_send(run, telemetry, counts).to_bytes()
+    write_whole(out, content)
+    show_parts(console, content, f"what leaves {name}")
+    if key is not None:
+        say(console, f"signature: {sign(out, key)}")
+    say(console, f"report, for this site alone: {run.files.page}")
+    say(console, f"upload: {out}, {len(content) / 1e6:,.1f} MB; anchorfl inspect {out} shows all of it")
+
+
+def show_upload(console: Console, file: Path, as_json: bool) -> None:
+    try:
+        data = file.read_bytes()
+        parts = manifest(data)
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror}") from None
+    except UserError as error:
+        raise UserError(f"{file}: {error}") from None
+    if as_json:
+        print(json.dumps([asdict(part) for part in parts], indent=2))
+        return
+    upload = Upload.from_bytes(data)
+    say(
+        console,
+        f"site {upload.site or '?'}, task {upload.task[:12]}, {upload.samples:,} images counted",
+    )
+    show_parts(console, data, str(file))
+
+
+def show_parts(console: Console, data: bytes, title: str) -> None:
+    parts = list(by_kind(manifest(data)))
+    rows = [[part.name, part.shape, f"{part.bytes:,}", part.is_what] for part in parts]
+    headings = ["part", "shape", "bytes", "what it is"]
+    console.print(plain_table(headings, rows, f"{title}: {len(data):,} bytes"))
+    for part in parts:
+        say(console, f"{part.name} ({part.of_whom}) could reveal: {part.reveals}")
+
+
+def write_request(console: Console, task: Task, files: Sequence[Path], out: Path) -> None:
+    request, received = request_of(task, files)
+    data = request.to_bytes()
+    write_whole(out, data)
+    for reason in received.refused:
+        say(console, f"refused: {reason}")
+    sites = ", ".join(received.sites)
+    say(console, f"request: {out}, {len(data) / 1e6:,.1f} MB, the encoders of {sites}")
+
+
+def answer_request(
+    console: Console,
+    task: Task,
+    file: Path,
+    data: Path,
+    name: str,
+    out: Path,
+    holdout: float | None,
+    encoder: str | None,
+    device: str,
+) -> None:
+    try:
+        request = Request.from_bytes(file.read_bytes())
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror}") from None
+    train, _ = read_site(task, data, holdout)
+    content = describe_site(task, request, name, train, encoder, device).to_bytes()
+    write_whole(out, content)
+    say(console, f"answer: {out}, {len(content) / 1e6:,.1f} MB")
+
+
+def fuse_and_report(
+    console: Console,
+    task: Task,
+    files: Sequence[Path],
+    out: Path,
+    without: Sequence[str],
+    allowed: Path | None,
+) -> None:
+    signed, refused = believed_files(files, allowed)
+    kept = [file for file in signed if site_of(file) not in without]
+    missing = [name for name in without if name not in {site_of(file) for file in signed}]
+    if missing:
+        raise UserError(f"--without {missing[0]}: there is no upload of that site")
+    run, received = fuse_files(task, kept, out)
+    console.print(
+        plain_table(["site", "images", "classes", "encoder", "MB"], by_site(received), "fused")
+    )
+    for reason in [*refused, *received.refused]:
+        say(console, f"refused: {reason}")
+    for warning in run.summary.warnings[len(received.refused) :]:
+        say(console, f"doubt: {warning}")
+    say(console, f"page: {run.files.page}")
+    say(console, f"predictor: anchorfl predict {out} IMAGE..., anchorfl export {out} FILE")
+
+
+def by_site(received: Received) -> list[list[str]]:
+    return [
+        [
+            name,
+            f"{upload.samples:,}",
+            str(int((upload.class_counts > 0).sum())),
+            upload.network or "-",
+            f"{len(upload.to_bytes()) / 1e6:,.1f}",
+        ]
+        for name, upload in zip(received.sites, received.uploads, strict=True)
+    ]
+
+
+def site_of(file: Path) -> str:
+    """The name in an upload or answer; "" where there is none to be read."""
+    from anchorfl.wire import Description, kind_of
+
+    try:
+        data = file.read_bytes()
+        kind = Description if kind_of(data) == "description" else Upload
+        return kind.from_bytes(data).site
+    except (OSError, UserError):
+        return ""
+
+
+def believed_files(files: Sequence[Path], allowed: Path | None) -> tuple[list[Path], list[str]]:
+    """Those that their sites signed, where signatures are asked for; why others are not."""
+    if allowed is None:
+        return list(files), []
+    kept, refused = [], []
+    for file in files:
+        reason = doubt_in_signature(file, site_of(file), allowed)
+        if reason is None:
+            kept.append(file)
+        else:
+            refused.append(f"{file.name}: {reason}")
+    return kept, refused
+
+
+def score_site(console: Console, model: Path, data: Path, name: str, out: Path, holdout: float) -> None:
+    predictor = open_predictor(model)
+    channels, height, _ = predictor.shape
+    _, held = site_files(data, predictor.class_names, holdout)
+    if not held:
+        raise UserError(f"--data {data}: no image is held out in a folder named after a class")
+    confusion = confusion_of(predictor, read_files(held, height, channels))
+    content = {
+        "site": name,
+        "fusion": predictor.card.fusion,
+        "classes": predictor.class_names,
+        "confusion": confusion.long().tolist(),
+    }
+    write_whole(out, json.dumps(content, indent=1) + "\n")
+    share = float(confusion.diagonal().sum() / confusion.sum())
+    say(console, f"{name}: {100 * share:.2f} % of {int(confusion.sum()):,} held-out images; {out}")
+
+
+def collect_scores(console: Console, model: Path, files: Sequence[Path]) -> None:
+    run = read_run(model).require_end()
+    names, fusion = run.summary.class_names or [], next(iter(run.config.fusion))
+    total = torch.zeros(len(names), len(names), dtype=torch.float64)
+    rows = []
+    for file in files:
+        site, counts = read_score(file, names)
+        share = float(counts.diagonal().sum() / counts.sum().clamp(min=1))
+        rows.append([site, f"{int(counts.sum()):,}", f"{100 * share:.2f}"])
+        total += counts
+    share = float(total.diagonal().sum() / total.sum().clamp(min=1))
+    rows.append(["all", f"{int(total.sum()):,}", f"{100 * share:.2f}"])
+    console.print(plain_table(["site", "images", "accuracy, %"], rows, f"{fusion}, on held-out images"))
+    summary = replace(
+        run.summary,
+        final_accuracy={fusion: share},
+        balanced_accuracy={fusion: balanced_accuracy(total)},
+        macro_f1={fusion: macro_f1(total)},
+        confusion={fusion: total.long().tolist()},
+    )
+    run.files.write_summary(summary)
+    say(console, f"page: {write_page(read_run(model))}")
+
+
+def read_score(file: Path, names: Sequence[str]) -> tuple[str, torch.Tensor]:
+    try:
+        content = json.loads(file.read_text())
+        counts = torch.tensor(content["confusion"], dtype=torch.float64)
+        site, classes = str(content["site"]), list(content["classes"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise UserError(f"{file}: is no score that a site wrote") from None
+    fits = counts.shape == (len(names), len(names)) and classes == list(names)
+    if not fits or (counts < 0).any() or not counts.isfinite().all():
+        raise UserError(f"{file}: is of other classes than the model")
+    return site, counts

@@ -1,0 +1,95 @@
+"""What is in a message, part by part, in words for somebody who must decide whether it may leave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from torch import Tensor
+
+from anchorfl.wire.upload import Upload
+
+WEIGHTS = (
+    "the trained network",
+    "per site",
+    "a network can remember single images of small classes; train on more images, or for fewer rounds",
+)
+WORDS: dict[str, tuple[str, str, str]] = {
+    "class_counts": (
+        "images per class",
+        "per site",
+        "how often each class occurs here; --counts large leaves small classes out",
+    ),
+    "statistics/class_means": (
+        "the mean feature of each class",
+        "per site",
+        "the typical image of a class; upload.min_count leaves small classes out",
+    ),
+    "statistics/feature_moments": (
+        "mean and mean square of each feature",
+        "per site",
+        "little: two numbers per feature over all images",
+    ),
+    "statistics/sketch_moments": (
+        "sums of products of image descriptions, and by class",
+        "a sum, of which the server needs the total alone",
+        "with fewer images than numbers in a description, their span; more images hide each other",
+    ),
+    "telemetry": (
+        "losses, lambda and norms of every round",
+        "per site",
+        "how hard the data are to learn; left out without --telemetry",
+    ),
+    "header": ("names, shapes, the task's hash, a digest", "per site", "the site's name"),
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Of a message: how many bytes it is, and what somebody could learn from it."""
+
+    name: str
+    bytes: int
+    shape: str
+    is_what: str
+    of_whom: str
+    reveals: str
+
+
+def manifest(data: bytes) -> list[Part]:
+    """The parts of an upload; their bytes add up to its own."""
+    upload = Upload.from_bytes(data)
+    found = [part("class_counts", upload.class_counts)]
+    found += [part(f"weights/{name}", value) for name, value in upload.trained.items()]
+    found += [part(f"statistics/{name}", value) for name, value in upload.statistics.items()]
+    telemetry = len(json.dumps([asdict(each) for each in upload.telemetry])) if upload.telemetry else 0
+    rest = len(data) - sum(each.bytes for each in found) - telemetry
+    if telemetry:
+        found.append(worded("telemetry", "telemetry", telemetry, f"{len(upload.telemetry)} rounds"))
+    return [*found, worded("header", "header", rest, "")]
+
+
+def part(name: str, value: Tensor) -> Part:
+    kind = f"{' x '.join(map(str, value.shape)) or '1'} {str(value.dtype).removeprefix('torch.')}"
+    return worded(name, name.rpartition("/")[0] or name, value.nbytes, kind)
+
+
+def worded(name: str, kind: str, size: int, shape: str) -> Part:
+    unknown = (kind.rpartition("/")[2].replace("_", " "), "per site", "ask who wrote this statistic")
+    words = WEIGHTS if kind.startswith("weights") else WORDS.get(kind, unknown)
+    return Part(name, size, shape, *words)
+
+
+def by_kind(parts: list[Part]) -> Iterator[Part]:
+    """Weights and each statistic in one line, as a reader wants them first."""
+    grouped: dict[str, list[Part]] = {}
+    for each in parts:
+        pieces = each.name.split("/")
+        kind = "/".join(pieces[:2]) if pieces[0] == "statistics" else pieces[0]
+        grouped.setdefault(kind, []).append(each)
+    for kind, members in grouped.items():
+        size = sum(each.bytes for each in members)
+        shape = members[0].shape if len(members) == 1 else f"{len(members)} tensors"
+        first = members[0]
+        yield Part(kind, size, shape, first.is_what, first.of_whom, first.reveals)

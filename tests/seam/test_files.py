@@ -1,0 +1,202 @@
+"""Three sites by files, as separate processes on their own folders: exactly the simulation."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from anchorfl import Experiment
+from anchorfl.registry import FUSIONS
+from anchorfl.runs import read_run
+from anchorfl.settings import read_preset
+from anchorfl.wire import Upload, manifest
+from tests.conftest import command
+
+SITES = {"north": [0, 1, 2, 3], "south": [3, 4, 5, 6], "west": [6, 7, 8, 9, 0]}
+ENCODERS = {"north": "small-cnn", "south": "small-cnn", "west": "resnet18"}
+PRESET = """
+method: v12-gamma
+data: {name: sites, size: 8, flip: false}
+model: {name: "small-cnn,small-cnn,resnet18"}
+train: {rounds: 2, batch_size: 64}
+fusion: FUSION
+seed: 3
+"""
+ALIKE = ["--threads", "1", "--telemetry", "--device", "cpu"]
+PICTURES = 500
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """DIR/SITE/CLASS/picture; no site has all classes."""
+    folder = tmp_path_factory.mktemp("files")
+    digits = load_digits()
+    for number, (image, label) in enumerate(zip(digits.images, digits.target, strict=True)):
+        owners = [site for site, labels in SITES.items() if label in labels]
+        if number < PICTURES:
+            home = folder / "sites" / owners[number % len(owners)] / f"digit {label}"
+            home.mkdir(parents=True, exist_ok=True)
+            Image.fromarray((image * 255 / 16).astype(np.uint8)).save(home / f"{number:05d}.png")
+    (folder / "classes.txt").write_text("\n".join(f"digit {label}" for label in range(10)))
+    return folder
+
+
+def together(place: Path, *each: list[str]) -> None:
+    """Processes at the same time, none of which knows another's folder."""
+    words = [[sys.executable, "-m", "anchorfl", *one] for one in each]
+    started = [subprocess.Popen(one, cwd=place, stderr=subprocess.PIPE) for one in words]
+    for process in started:
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors.decode()
+
+
+def told(place: Path, *words: str) -> str:
+    done = command(*words, cwd=place)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module", params=["sketch-guided,class-mean", "joint-sketch-ridge,class-mean"])
+def both(request: pytest.FixtureRequest, place: Path) -> tuple[Path, Path]:
+    """A folder of the simulated run, and one of the model that files made."""
+    kind = request.param.partition(",")[0]
+    here = place / kind
+    here.mkdir()
+    (here / "x.yaml").write_text(PRESET.replace("FUSION", request.param))
+    shutil.copytree(place / "sites", here / "apart")
+    told(here, "task", "new", "x.yaml", "../classes.txt", "-o", "task.safetensors", "--grey")
+    common = {name: ["--data", f"apart/{name}", "--name", name] for name in SITES}
+    trained = [
+        ["site", "train", "task.safetensors", *common[name], "-o", f"{name}.upload", "--encoder", own]
+        for name, own in ENCODERS.items()
+    ]
+    together(here, *([*words, *ALIKE] for words in trained))
+    files = [f"{name}.upload" for name in SITES]
+    if kind.startswith("joint"):
+        told(here, "server", "describe", "task.safetensors", *files, "-o", "request.safetensors")
+        for name in SITES:
+            words = ("site", "describe", "task.safetensors", "request.safetensors", *common[name])
+            told(here, *words, "-o", f"{name}.answer", "--device", "cpu")
+        files += [f"{name}.answer" for name in SITES]
+    told(here, "server", "fuse", "task.safetensors", *files, "-o", "model")
+    for name in SITES:
+        told(here, "site", "evaluate", "model", *common[name], "-o", f"{name}.score")
+    told(here, "server", "scores", "model", *(f"{name}.score" for name in SITES))
+    settings = read_preset(here / "x.yaml")
+    method = str(settings.pop("method"))
+    words = {"data.root": str(place / "sites"), "threads": 1, "device": "cpu"}
+    Experiment(method, **settings, **words, out=here / "simulated").run()
+    return here / "simulated", here / "model"
+
+
+def test_accuracy_and_every_lambda_are_those_of_the_simulation(both: tuple[Path, Path]) -> None:
+    simulated, by_files = (read_run(folder) for folder in both)
+    fusion = next(iter(simulated.config.fusion))
+    assert by_files.summary.sites == simulated.summary.sites == sorted(SITES)
+    assert by_files.summary.final_accuracy[fusion] == simulated.summary.final_accuracy[fusion]
+    assert by_files.summary.confusion[fusion] == simulated.summary.confusion[fusion]
+    assert by_files.summary.label_table == simulated.summary.label_table
+    lambdas = [
+        {client: [record["lambda_raw"] for record in own] for client, own in run.clients.items()}
+        for run in (simulated, by_files)
+    ]
+    assert lambdas[0] == lambdas[1]
+    assert len(lambdas[0]) == 3
+    assert simulated.summary.final_accuracy[fusion] > 0.5
+
+
+def test_the_model_predicts_exports_and_has_a_page(both: tuple[Path, Path], tmp_path: Path) -> None:
+    model = both[1]
+    assert (model / "report.html").is_file()
+    picture = next((model.parent / "apart" / "west").glob("*/*.png"))
+    assert "digit" in told(tmp_path, "predict", str(model), str(picture))
+    told(tmp_path, "export", str(model), "model.safetensors")
+
+
+@pytest.mark.parametrize("fusion", [name for name in FUSIONS.names() if name != "zscore-batch"])
+def test_the_manifest_is_the_upload_to_the_byte(fusion: str, tmp_path: Path) -> None:
+    result = Experiment("v7", fusion=fusion, train={"rounds": 1}, out=tmp_path / "run").run()
+    for number in range(5):
+        file = result.run.files.upload(number)
+        parts = manifest(file.read_bytes())
+        assert sum(part.bytes for part in parts) == file.stat().st_size
+        upload = Upload.from_bytes(file.read_bytes())
+        named = {part.name for part in parts}
+        assert named >= {f"weights/{name}" for name in upload.trained}
+        assert named >= {f"statistics/{name}" for name in upload.statistics}
+        assert all(part.is_what and part.reveals for part in parts)
+        shown = command("inspect", str(file), "--json", cwd=tmp_path)
+        assert len(json.loads(shown.stdout)) == len(parts)
+
+
+def test_wrong_tasks_changed_bytes_and_second_uploads_are_refused(
+    both: tuple[Path, Path], tmp_path: Path
+) -> None:
+    here = both[1].parent
+    if here.name != "sketch-guided":
+        pytest.skip("one of them is enough")
+    data = bytearray((here / "north.upload").read_bytes())
+    data[-5] ^= 1
+    (tmp_path / "bent.upload").write_bytes(bytes(data))
+    told_of = told(
+        tmp_path,
+        *("server", "fuse", str(here / "task.safetensors"), str(here / "south.upload")),
+        *(str(here / "north.upload"), str(here / "north.upload"), "bent.upload", "-o", "model"),
+    )
+    assert "refused: bent.upload: this upload is damaged" in told_of
+    assert "refused: the upload of north: this site has uploaded already" in told_of
+    words = ("task", "new", str(here / "x.yaml"), str(here.parent / "classes.txt"), "--grey")
+    told(tmp_path, *words, "-o", "other.safetensors", "--set", "seed=4")
+    done = command(
+        *("server", "fuse", "other.safetensors", str(here / "south.upload"), "-o", "m"), cwd=tmp_path
+    )
+    assert done.returncode == 2
+    assert "answers another task" in done.stderr
+
+
+def test_only_what_the_allowed_signers_signed_is_fused(both: tuple[Path, Path], tmp_path: Path) -> None:
+    here = both[1].parent
+    if here.name != "sketch-guided" or shutil.which("ssh-keygen") is None:
+        pytest.skip("one of them is enough, where OpenSSH is")
+    for name in ("north", "stranger"):
+        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / name)]
+        subprocess.run(words, check=True)
+    public = (tmp_path / "north.pub").read_text()
+    (tmp_path / "allowed").write_text(f"north {public}south {public}")
+    from anchorfl.wire import sign
+
+    for name, key in (("north", "north"), ("south", "stranger"), ("west", None)):
+        shutil.copy(here / f"{name}.upload", tmp_path)
+        if key is not None:
+            sign(tmp_path / f"{name}.upload", tmp_path / key)
+    told_of = told(
+        tmp_path,
+        *("server", "fuse", str(here / "task.safetensors"), "north.upload", "south.upload"),
+        *("west.upload", "-o", "model", "--allowed-signers", "allowed"),
+    )
+    assert read_run(tmp_path / "model").summary.sites == ["north"]
+    assert "refused: south.upload: its signature is not south's" in told_of
+    assert "refused: west.upload: is not signed" in told_of
+
+
+def test_what_a_site_may_not_send_and_what_it_may_leave_out(both: tuple[Path, Path]) -> None:
+    here = both[1].parent
+    done = command(*("site", "check", "task.safetensors", "--data", "apart"), cwd=here)
+    assert done.returncode == 2
+    assert "holds the folders north, south, west; the task's classes are digit 0" in done.stderr
+    words = ("site", "train", "task.safetensors", "--data", "apart/north", "--name", "north")
+    told(here, *words, "-o", "north.upload", "--threads", "1", "--device", "cpu", "--counts", "large")
+    upload = Upload.from_bytes((here / "north.upload").read_bytes())
+    assert upload.telemetry == ()
+    assert all(count == 0 or count >= 10 for count in upload.class_counts.tolist())
+    plain = command("run", "v4", "data.name=folder", "data.root=apart", "out=run", cwd=here)
+    assert plain.returncode == 2
+    assert "use data.name=sites" in plain.stderr
