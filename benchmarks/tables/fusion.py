@@ -81,3 +81,16 @@ def costs() -> list[Row]:
         cells = [f"{up / 1e6:.1f}", f"{server:.3f}", f"{prediction:.3f}", f"{flops / 1e9:.2f}"]
         rows.append([f"`{rule}`", *cells])
     return rows
+
+
+@table("start-widths")
+def start_widths() -> list[Row]:
+    """What more numbers buy, where nobody trains."""
+    rows = [["`describe.width`, fields, sums", "held out", "test", "MB"]]
+    for found in lines("start-widths.jsonl"):
+        if found["ridge"] == 0.001:
+            side = found["fields"]
+            name = f"{found['width']:,}, {side} x {side}, {found['sums']}"
+            numbers = [f"{found[key]:.1f}" for key in ("validation", "test", "MB")]
+            rows.append([name, *numbers])
+    return rows
