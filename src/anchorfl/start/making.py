@@ -79,9 +79,11 @@ def make_start(
 
 
 def facts_of(options: StartOptions) -> ImageFacts:
-    """An encoder of one's own may have a normalisation of its own."""
+    """An encoder of one's own may have a `normalisation` of its own: means, and deviations."""
     channels = options.shape[0]
-    return ImageFacts(options.shape, 1, (MEAN,) * channels, (STD,) * channels)
+    usual = (MEAN,) * channels, (STD,) * channels
+    mean, std = getattr(build_encoder(options.encoder, options.shape), "normalisation", usual)
+    return ImageFacts(options.shape, 1, tuple(mean), tuple(std))
 
 
 def begin(

@@ -59,6 +59,8 @@ class Task:
         name, file = config.model.names[0], config.model.weights
         start = read_start(Path(file)) if file is not None else None
         plain = file if start is None else None
+        if start is not None and start.facts.shape[0] == facts.shape[0]:
+            facts = replace(facts, mean=start.facts.mean, std=start.facts.std)
         if plain is not None and len(config.model.names) > 1:
             raise UserError(f"model.weights={plain}: plain weights fit one encoder; name one model")
         network = build_network(name, facts, config.seed, plain, config.model.freeze)
