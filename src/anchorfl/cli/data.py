@@ -72,3 +72,22 @@ def data_show(
         settings, name = [name, *(settings or [])], "digits"
     words = {"data.name": name, **parse_words(settings or [])}
     datasets.show_partition(make_console(), words, figure or Path(f"partition-{name}.png"), save)
+
+
+@data_app.command("split")
+def data_split(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", show_default=False)],
+    table: Annotated[Path, typer.Argument(metavar="SITES.csv", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write.")] = Path("partition.json"),
+) -> None:
+    """Write partition.json for a folder of images from a table of file and site.
+
+    \b
+    Example:
+      anchorfl data split pictures sites.csv -o partition.json
+      anchorfl run v4 data.name=folder data.root=pictures partition.file=partition.json
+    """
+    from anchorfl.report import datasets
+    from anchorfl.report.console import make_console
+
+    datasets.split_folder(make_console(), folder, table, out)

@@ -6,8 +6,9 @@ from anchorfl.data.dataset import Dataset, Sites, Split, load_dataset
 from anchorfl.data.draws import PartitionKind, draw_name, draw_partition
 from anchorfl.data.facts import ImageFacts, Shape
 from anchorfl.data.fetch import fetch_dataset
-from anchorfl.data.folder import SUFFIXES, class_folders, listed, read_images, site_files
+from anchorfl.data.folder import SUFFIXES, class_folders, listed, read_images
 from anchorfl.data.partition import Partition, labels_hash, load_partition
+from anchorfl.data.sites import site_files, split_by_table
 from anchorfl.data.store import ImageStore
 
 __all__ = [
@@ -34,4 +35,5 @@ __all__ = [
     "load_partition",
     "read_images",
     "site_files",
+    "split_by_table",
 ]

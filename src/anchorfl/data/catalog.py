@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from anchorfl.config import DataOptions
-from anchorfl.data import folder, readers
+from anchorfl.data import folder, readers, sites
 from anchorfl.data.dataset import Split
 from anchorfl.registry import DATASETS
 
@@ -204,7 +204,7 @@ DATASETS.register("sites")(
     DatasetSpec(
         summary="your own images at several sites: data.root/SITE/CLASS/picture, shared as they lie",
         terms="Yours.",
-        reader=folder.read_sites,
+        reader=sites.read_sites,
         channels=3,
         size=None,
         mean=(0.5, 0.5, 0.5),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from anchorfl.config import DataOptions
-from anchorfl.data.dataset import Sites, Split
+from anchorfl.data.dataset import Split
 from anchorfl.errors import UserError
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"}
@@ -42,6 +41,17 @@ def read_images(files: Sequence[ImageFile], size: int, channels: int) -> Split:
 
 def read_folder(root: Path, options: DataOptions) -> tuple[Split, Split, list[str]]:
     """root/train/CLASS and root/test/CLASS (or val), or root/CLASS, a fifth of it kept for testing."""
+    train, test, classes = folder_files(root)
+    channels = 1 if all(is_grey(path) for path, _ in (*train, *test)) else 3
+    return (
+        read_images(train, options.size, channels),
+        read_images(test, options.size, channels),
+        classes,
+    )
+
+
+def folder_files(root: Path) -> tuple[list[ImageFile], list[ImageFile], list[str]]:
+    """The training images of a folder and its test images, in their order, and its classes."""
     if not root.is_dir():
         raise UserError(f"data.root={root}: no such folder; it must hold a folder per class")
     held_out = next((root / name for name in TEST_NAMES if (root / name).is_dir()), None)
@@ -66,13 +76,7 @@ def read_folder(root: Path, options: DataOptions) -> tuple[Split, Split, list[st
             " images; there must be 2 classes or more, and 5 images or more in a class"
             " without a test folder"
         )
-    grey = all(is_grey(path) for path, _ in (*train, *test))
-    channels = 1 if grey else 3
-    return (
-        read_images(train, options.size, channels),
-        read_images(test, options.size, channels),
-        classes,
-    )
+    return train, test, classes
 
 
 def refuse_sites(root: Path, classes: list[str]) -> None:
@@ -85,40 +89,6 @@ def refuse_sites(root: Path, classes: list[str]) -> None:
             f" {', '.join(classes[:3])} are sites and {', '.join(shared[:3])} classes, use"
             " data.name=sites; if not, put the pictures straight into the folders of the classes"
         )
-
-
-def read_sites(root: Path, options: DataOptions) -> tuple[Split, Split, list[str]]:
-    """root/SITE/CLASS/picture: several sites' images, of each class a share kept for testing."""
-    if not root.is_dir():
-        raise UserError(f"data.root={root}: no such folder; it must hold DIR/SITE/CLASS/picture")
-    names = class_folders(root)
-    classes = sorted({name for site in names for name in class_folders(root / site)})
-    found = [site_files(root / site, classes, options.holdout) for site in names]
-    train, test = ([part for site in found for part in site[number]] for number in (0, 1))
-    if len(names) < 2 or len(classes) < 2 or not train or not test:
-        raise UserError(
-            f"{root}: {len(names)} sites, {len(classes)} classes, {len(train)} training and"
-            f" {len(test)} test images; there must be DIR/SITE/CLASS/picture, 2 sites and 2 classes"
-        )
-    channels = 1 if all(is_grey(path) for path, _ in (*train, *test)) else 3
-    owners = np.repeat(np.arange(len(names)), [len(site[0]) for site in found])
-    split = replace(read_images(train, options.size, channels), sites=Sites(names, owners))
-    return split, read_images(test, options.size, channels), classes
-
-
-def site_files(
-    root: Path, classes: list[str], holdout: float
-) -> tuple[list[ImageFile], list[ImageFile]]:
-    """One site's images to train on, and those held out: of each class one in every 1/holdout."""
-    train, test = [], []
-    every = round(1 / holdout) if holdout else 0
-    for label in range(len(classes)):
-        own = [file for file in listed(root, classes) if file[1] == label]
-        held = own[every - 1 :: every] if every else []
-        test += held
-        kept = set(held)
-        train += [file for file in own if file not in kept]
-    return train, test
 
 
 def class_folders(root: Path) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from anchorfl.data import draw_name, draw_partition, fetch_dataset, load_dataset
+from anchorfl.data import draw_name, draw_partition, fetch_dataset, load_dataset, split_by_table
 from anchorfl.registry import DATASETS
 from anchorfl.report.console import say
 from anchorfl.report.methods import lines_of
@@ -46,7 +46,8 @@ def show_partition(
     config = resolve("v4", words)
     dataset = load_dataset(config.data)
     options = config.partition
-    partition = draw_partition(dataset.train.labels, options, config.data.validation, dataset.name)
+    labels, sites = dataset.train.labels, dataset.train.sites
+    partition = draw_partition(labels, options, config.data.validation, dataset.name, sites)
     counts = partition.label_table(dataset.train.labels, len(dataset.class_names))
     title = f"{dataset.name}: {draw_name(options)}, seed {options.seed}"
     console.print(partition_table(counts, dataset.class_names, title, console.width))
@@ -57,3 +58,11 @@ def show_partition(
         say(console, f"partition: {save}")
     path = plot_partition(counts, dataset.class_names, title, figure)
     say(console, f"figure: {path}")
+
+
+def split_folder(console: Console, folder: Path, table: Path, out: Path) -> None:
+    partition, sites, labels = split_by_table(folder, table)
+    partition.save(out, "folder", labels)
+    for number, site in enumerate(sites):
+        say(console, f"client {number}: {site}, {len(partition.clients[number]):,} images")
+    say(console, f"partition: {out}")

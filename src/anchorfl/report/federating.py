@@ -33,7 +33,17 @@ from anchorfl.report.tables import plain_table
 from anchorfl.runs import read_run
 from anchorfl.server import balanced_accuracy, macro_f1
 from anchorfl.settings import read_preset, resolve
-from anchorfl.wire import Request, Task, Upload, by_kind, doubt_in_signature, manifest, sign
+from anchorfl.wire import (
+    Description,
+    Request,
+    Task,
+    Upload,
+    by_kind,
+    doubt_in_signature,
+    kind_of,
+    manifest,
+    sign,
+)
 
 
 def make_task(
@@ -249,8 +259,6 @@ def by_site(received: Received) -> list[list[str]]:
 
 def site_of(file: Path) -> str:
     """The name in an upload or answer; "" where there is none to be read."""
-    from anchorfl.wire import Description, kind_of
-
     try:
         data = file.read_bytes()
         kind = Description if kind_of(data) == "description" else Upload

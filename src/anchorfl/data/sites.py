@@ -1,0 +1,87 @@
+"""A user's own images at several sites: as they lie in folders, or by a table."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from anchorfl.config import DataOptions
+from anchorfl.data.dataset import Labels, Sites, Split
+from anchorfl.data.folder import (
+    ImageFile,
+    class_folders,
+    folder_files,
+    is_grey,
+    listed,
+    read_images,
+)
+from anchorfl.data.partition import Partition
+from anchorfl.errors import UserError
+
+
+def read_sites(root: Path, options: DataOptions) -> tuple[Split, Split, list[str]]:
+    """root/SITE/CLASS/picture: several sites' images, of each class a share kept for testing."""
+    if not root.is_dir():
+        raise UserError(f"data.root={root}: no such folder; it must hold DIR/SITE/CLASS/picture")
+    names = class_folders(root)
+    classes = sorted({name for site in names for name in class_folders(root / site)})
+    found = [site_files(root / site, classes, options.holdout) for site in names]
+    train, test = ([part for site in found for part in site[number]] for number in (0, 1))
+    if len(names) < 2 or len(classes) < 2 or not train or not test:
+        raise UserError(
+            f"{root}: {len(names)} sites, {len(classes)} classes, {len(train)} training and"
+            f" {len(test)} test images; there must be DIR/SITE/CLASS/picture, 2 sites and 2 classes"
+        )
+    channels = 1 if all(is_grey(path) for path, _ in (*train, *test)) else 3
+    owners = np.repeat(np.arange(len(names)), [len(site[0]) for site in found])
+    split = replace(read_images(train, options.size, channels), sites=Sites(names, owners))
+    return split, read_images(test, options.size, channels), classes
+
+
+def site_files(
+    root: Path, classes: list[str], holdout: float
+) -> tuple[list[ImageFile], list[ImageFile]]:
+    """One site's images to train on, and those held out: of each class one in every 1/holdout."""
+    train, test = [], []
+    every = round(1 / holdout) if holdout else 0
+    for label in range(len(classes)):
+        own = [file for file in listed(root, classes) if file[1] == label]
+        held = own[every - 1 :: every] if every else []
+        test += held
+        kept = set(held)
+        train += [file for file in own if file not in kept]
+    return train, test
+
+
+def split_by_table(root: Path, table: Path) -> tuple[Partition, list[str], Labels]:
+    """Who holds which training image of a folder, by a CSV of file and site; sites in their order.
+
+    Files are named as they lie below the folder. Test images may stand in the table and are left out.
+    """
+    train, test, _ = folder_files(root)
+    try:
+        rows = [row for row in csv.reader(table.read_text().splitlines()) if row]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"{table}: cannot be read as CSV ({error})") from None
+    if rows and [cell.strip().lower() for cell in rows[0]] == ["file", "site"]:
+        rows = rows[1:]
+    if not rows or any(len(row) != 2 for row in rows):
+        raise UserError(f"{table}: needs two columns, file and site")
+    owner = {str(PurePosixPath(file.strip())): site.strip() for file, site in rows}
+    names = [path.relative_to(root).as_posix() for path, _ in train]
+    known = {*names, *(path.relative_to(root).as_posix() for path, _ in test)}
+    for file in owner:
+        if file not in known:
+            raise UserError(f"{table}: {file} is no image in a class folder of {root}")
+    for name in names:
+        if name not in owner:
+            raise UserError(f"{table}: names no site for {name}")
+    sites = sorted({owner[name] for name in names})
+    held = np.array([sites.index(owner[name]) for name in names], np.int64)
+    everything = np.arange(len(names))
+    own = [everything[held == number] for number in range(len(sites))]
+    labels = np.array([label for _, label in train], np.int64)
+    return Partition(own, everything[:0], everything[:0]), sites, labels
