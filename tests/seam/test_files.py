@@ -17,7 +17,7 @@ from anchorfl import Experiment
 from anchorfl.registry import FUSIONS
 from anchorfl.runs import read_run
 from anchorfl.settings import read_preset
-from anchorfl.wire import Upload, manifest
+from anchorfl.wire import Upload, manifest, pack, unpack
 from tests.conftest import command
 
 SITES = {"north": [0, 1, 2, 3], "south": [3, 4, 5, 6], "west": [6, 7, 8, 9, 0]}
@@ -45,6 +45,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
             home = folder / "sites" / owners[number % len(owners)] / f"digit {label}"
             home.mkdir(parents=True, exist_ok=True)
             Image.fromarray((image * 255 / 16).astype(np.uint8)).save(home / f"{number:05d}.png")
+    (folder / "sites" / "north" / "digit 9").mkdir()
+    for picture in sorted((folder / "sites" / "west" / "digit 9").iterdir())[:3]:
+        shutil.copy(picture, folder / "sites" / "north" / "digit 9" / f"copy-{picture.name}")
     (folder / "classes.txt").write_text("\n".join(f"digit {label}" for label in range(10)))
     return folder
 
@@ -127,12 +130,18 @@ def test_the_manifest_is_the_upload_to_the_byte(fusion: str, tmp_path: Path) -> 
     for number in range(5):
         file = result.run.files.upload(number)
         parts = manifest(file.read_bytes())
-        assert sum(part.bytes for part in parts) == file.stat().st_size
+        content, tensors = unpack("upload", file.read_bytes())
+        size = file.stat().st_size - sum(value.nbytes for value in tensors.values())
+        assert next(part.bytes for part in parts if part.name == "header") == size
         upload = Upload.from_bytes(file.read_bytes())
         named = {part.name for part in parts}
         assert named >= {f"weights/{name}" for name in upload.trained}
         assert named >= {f"statistics/{name}" for name in upload.statistics}
-        assert all(part.is_what and part.reveals for part in parts)
+        assert all(part.is_what and "unknown" not in part.is_what for part in parts)
+        secret = {"secret": tensors["class_counts"].clone()}
+        stray = pack("upload", {**content, "note": "x"}, {**tensors, **secret})
+        unknown = {part.name for part in manifest(stray) if "unknown" in part.is_what}
+        assert unknown == {"secret", "unknown"}
         shown = command("inspect", str(file), "--json", cwd=tmp_path)
         assert len(json.loads(shown.stdout)) == len(parts)
 
@@ -160,6 +169,57 @@ def test_wrong_tasks_changed_bytes_and_second_uploads_are_refused(
     )
     assert done.returncode == 2
     assert "answers another task" in done.stderr
+
+
+def test_an_answer_to_another_request_is_refused(both: tuple[Path, Path], tmp_path: Path) -> None:
+    here = both[1].parent
+    if not here.name.startswith("joint"):
+        pytest.skip("there is no second exchange")
+    files = [
+        str(here / f"{name}.{kind}") for name in ("south", "west") for kind in ("upload", "answer")
+    ]
+    done = command("server", "fuse", str(here / "task.safetensors"), *files, "-o", "m", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "is to another request than that of south, west" in done.stderr
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"confusion": [[1e308] * 10] * 10}, "counts that cannot be"),
+        ({"confusion": [[0] * 10] * 10}, "counts that cannot be"),
+        ({"confusion": [[10**18] * 10] * 10}, "counts that cannot be"),
+        ({"confusion": [[1] * 3] * 3}, "other classes"),
+        ({"site": "a\nb"}, "printable"),
+        ({"classes": 7}, "no score"),
+    ],
+)
+def test_a_score_that_cannot_be_is_one_line(
+    change: dict[str, object], why: str, both: tuple[Path, Path], tmp_path: Path
+) -> None:
+    content = json.loads((both[1].parent / "south.score").read_text())
+    (tmp_path / "x.score").write_text(json.dumps({**content, **change}))
+    done = command("server", "scores", str(both[1]), "x.score", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert why in done.stderr
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"round": None}, {"readings": {"x": 10**400}}, {"readings": {"event": 1.0}}, {"client": 0.5}],
+)
+def test_telemetry_that_cannot_be_is_refused_with_its_upload(
+    change: dict[str, object], both: tuple[Path, Path], tmp_path: Path
+) -> None:
+    here = both[1].parent
+    if here.name != "sketch-guided":
+        pytest.skip("one of them is enough")
+    content, tensors = unpack("upload", (here / "west.upload").read_bytes())
+    content["telemetry"] = [{**record, **change} for record in content["telemetry"]]
+    (tmp_path / "west.upload").write_bytes(pack("upload", content, tensors))
+    words = ("server", "fuse", str(here / "task.safetensors"), str(here / "south.upload"))
+    assert "refused: west.upload" in told(tmp_path, *words, "west.upload", "-o", "m")
 
 
 def test_only_what_the_allowed_signers_signed_is_fused(both: tuple[Path, Path], tmp_path: Path) -> None:
@@ -196,7 +256,13 @@ def test_what_a_site_may_not_send_and_what_it_may_leave_out(both: tuple[Path, Pa
     told(here, *words, "-o", "north.upload", "--threads", "1", "--device", "cpu", "--counts", "large")
     upload = Upload.from_bytes((here / "north.upload").read_bytes())
     assert upload.telemetry == ()
-    assert all(count == 0 or count >= 10 for count in upload.class_counts.tolist())
+    simulated = read_run(both[0]).summary.label_table[0]
+    assert simulated[9] == 3
+    assert upload.class_counts.tolist() == [*simulated[:9], 0]
+    another = ("--data", "apart/south", "--name", "south", "-o", "north.upload")
+    refused = command("site", "train", "task.safetensors", *another, "--threads", "1", cwd=here)
+    assert refused.returncode == 2
+    assert "holds another training" in refused.stderr
     plain = command("run", "v4", "data.name=folder", "data.root=apart", "out=run", cwd=here)
     assert plain.returncode == 2
     assert "use data.name=sites" in plain.stderr

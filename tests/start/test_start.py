@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from anchorfl import Experiment
@@ -72,6 +73,17 @@ def test_training_moves_every_layer(start: tuple[Start, Path]) -> None:
     for name, value in start[0].weights.items():
         if value.is_floating_point():
             assert not torch.equal(value, untrained.weights[name]), name
+
+
+def test_weights_are_taken_as_they_are_where_nothing_is_trained(
+    start: tuple[Start, Path], tmp_path: Path
+) -> None:
+    weights = {name: value.contiguous() for name, value in start[0].weights.items()}
+    save_file(weights, tmp_path / "w.safetensors")
+    options = replace(OPTIONS, epochs=0, weights=str(tmp_path / "w.safetensors"))
+    again = make_start(options, lambda count: None)
+    for name, value in start[0].weights.items():
+        assert torch.equal(value, again.weights[name]), name
 
 
 def test_the_task_carries_it_once_and_every_encoder_describes_by_it(

@@ -24,7 +24,7 @@ Out = Annotated[Path, typer.Option("--out", "-o", help="File to write.", show_de
 Holdout = Annotated[
     float | None,
     typer.Option(
-        help="Share kept for testing; default: the task's.", min=0, max=0.9, show_default=False
+        help="Share kept for testing; default: the task's.", min=0.01, max=0.9, show_default=False
     ),
 ]
 OwnEncoder = Annotated[
@@ -68,12 +68,12 @@ def task_new(
 
 
 @task_app.command("show")
-def task_show(task: TaskFile) -> None:
+def task_show(task: TaskFile, model: Code = None) -> None:
     """What a task asks for: the experiment, the classes, what an upload will contain."""
     from anchorfl.report.console import make_console
     from anchorfl.report.federating import read_task, show_task
 
-    show_task(make_console(), read_task(task))
+    show_task(make_console(), read_task(task, model))
 
 
 @site_app.command("check")
@@ -146,13 +146,23 @@ def site_describe(
     encoder: OwnEncoder = None,
     model: Code = None,
     device: Device = "auto",
+    sign: Key = None,
 ) -> None:
     """Answer a second exchange: sums of this site's images under everybody's encoders."""
     from anchorfl.report.console import make_console
     from anchorfl.report.federating import answer_request, read_task
 
     answer_request(
-        make_console(), read_task(task, model), request, data, name, out, holdout, encoder, device
+        make_console(),
+        read_task(task, model),
+        request,
+        data,
+        name,
+        out,
+        holdout,
+        encoder,
+        device,
+        sign,
     )
 
 
@@ -162,9 +172,7 @@ def site_evaluate(
     data: Data,
     name: Name,
     out: Out,
-    holdout: Annotated[
-        float, typer.Option(help="Share that was kept for testing.", min=0.01, max=1)
-    ] = 0.2,
+    holdout: Holdout = None,
 ) -> None:
     """Measure the fused predictor on the images a site held out; counts are all that leaves."""
     from anchorfl.report.console import make_console
@@ -178,12 +186,13 @@ def server_describe(
     task: TaskFile,
     uploads: Annotated[list[Path], typer.Argument(metavar="UPLOAD...", show_default=False)],
     out: Out,
+    model: Code = None,
 ) -> None:
     """Write what all sites are sent for a second exchange: everybody's encoders."""
     from anchorfl.report.console import make_console
     from anchorfl.report.federating import read_task, write_request
 
-    write_request(make_console(), read_task(task), uploads, out)
+    write_request(make_console(), read_task(task, model), uploads, out)
 
 
 @server_app.command("fuse")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from dataclasses import replace
+from math import floor
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -44,15 +45,15 @@ def read_sites(root: Path, options: DataOptions) -> tuple[Split, Split, list[str
 def site_files(
     root: Path, classes: list[str], holdout: float
 ) -> tuple[list[ImageFile], list[ImageFile]]:
-    """One site's images to train on, and those held out: of each class one in every 1/holdout."""
-    train, test = [], []
-    every = round(1 / holdout) if holdout else 0
+    """One site's images to train on, and those held out: that share of each class, evenly spread."""
+    train: list[ImageFile] = []
+    test: list[ImageFile] = []
+    everything = listed(root, classes)
     for label in range(len(classes)):
-        own = [file for file in listed(root, classes) if file[1] == label]
-        held = own[every - 1 :: every] if every else []
-        test += held
-        kept = set(held)
-        train += [file for file in own if file not in kept]
+        own = [file for file in everything if file[1] == label]
+        for number, file in enumerate(own):
+            steps = (floor(count * holdout + 1e-9) for count in (number, number + 1))
+            (train if len(set(steps)) == 1 else test).append(file)
     return train, test
 
 

@@ -15,7 +15,7 @@ from anchorfl.engine.events import (
     Warned,
     as_record,
 )
-from anchorfl.engine.federation import Federation, Outcome
+from anchorfl.engine.federation import Federation, Outcome, check
 from anchorfl.engine.fuse_again import FusedAgain, fuse_again
 from anchorfl.engine.in_process import stepper_for
 from anchorfl.engine.run_data import data_of, facts_of
@@ -42,6 +42,7 @@ __all__ = [
     "RunStarted",
     "Warned",
     "as_record",
+    "check",
     "data_of",
     "describe_site",
     "facts_of",

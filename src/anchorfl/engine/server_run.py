@@ -89,14 +89,16 @@ def fuse_files(task: Task, files: Sequence[Path], out: Path) -> tuple[Run, Recei
     server = Server(task, device)
     received = receive_files(server, files)
     if task.config.exchanges == 2:
+        refuse_other_answers(server, received)
         answers = [answer.to_bytes() for answer in received.answers]
         whole = server.receive_descriptions(received.uploads, answers)
         received = replace(received, uploads=whole)
     server.fuse(received.uploads)
+    records = "".join(lines(received.uploads))
     folder = RunFolder.create(str(out), out.name)
     config = task.config.replace_general(out=str(out), device=str(device))
     folder.write_config({"format": CONFIG_FORMAT, **config.to_dict()})
-    write_whole(folder.metrics, "".join(lines(received.uploads)))
+    write_whole(folder.metrics, records)
     data = packed(received.uploads)
     folder.write_summary(summary_of(task, received, data, server.doubts, device))
     keep_start(folder, task.start)
@@ -105,6 +107,18 @@ def fuse_files(task: Task, files: Sequence[Path], out: Path) -> tuple[Run, Recei
     for listener in named_listeners(folder, config):
         listener(RunEnded(run))
     return run, received
+
+
+def refuse_other_answers(server: Server, received: Received) -> None:
+    """An answer belongs to the encoders that were asked about: those of these uploads."""
+    request = server.request(received.uploads)
+    for answer in received.answers:
+        if request is None or answer.request != request.hash:
+            sites = ", ".join(received.sites)
+            raise UserError(
+                f"the answer of {answer.site} is to another request than that of {sites};"
+                " ask again with server describe"
+            )
 
 
 def lines(uploads: Sequence[Upload]) -> list[str]:
@@ -143,6 +157,7 @@ def summary_of(
         images=asdict(task.facts),
         class_names=list(task.class_names),
         environment={
+            "server": "files",
             "anchorfl": anchorfl.__version__,
             "python": platform.python_version(),
             "torch": torch.__version__,

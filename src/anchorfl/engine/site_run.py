@@ -15,12 +15,12 @@ from anchorfl.engine.events import Listener
 from anchorfl.engine.federation import Federation
 from anchorfl.engine.running import train_in
 from anchorfl.errors import UserError
-from anchorfl.files import locked
+from anchorfl.files import locked, write_whole
 from anchorfl.registry import STATISTICS
 from anchorfl.runs import Run, RunFolder, read_run
-from anchorfl.settings import SMALL_IMAGE, flatten
+from anchorfl.settings import SMALL_IMAGE
 from anchorfl.site import Client, Trainer
-from anchorfl.wire import ClientRound, Description, Request, Task, Upload
+from anchorfl.wire import ClientRound, Description, Request, Task, Upload, digest
 
 EVERYTHING, LARGE = "exact", "large"
 REHEARSED = 3
@@ -70,15 +70,36 @@ def train_site(
     place = RunFolder(folder)
     place.path.mkdir(parents=True, exist_ok=True)
     with locked(place.path):
+        refuse_another(place.path / "training", stamp(federation, images), folder)
         if place.config.is_file():
             begun = read_run(place.path, trust=True)
-            settings = flatten(federation.config.replace_general(out=str(folder)).to_dict())
-            other = begun.unlike(settings)
-            if other is not None:
-                raise UserError(f"{folder}: holds a training with {other}; name a new --out")
             if not begun.unfinished:
                 return begun
         return train_in(place, federation, listeners)
+
+
+def stamp(federation: Federation, images: tuple[Split, Split]) -> str:
+    """Names a training: the task, the site, its encoder, its images."""
+    content = {
+        "task": federation.task.hash,
+        "site": federation.sites[0],
+        "encoder": federation.encoder,
+        "threads": federation.config.general.threads,
+        "device": federation.config.general.device,
+    }
+    parts = [array for split in images for array in (split.images, split.labels)]
+    return digest(content, {str(n): torch.from_numpy(array) for n, array in enumerate(parts)})
+
+
+def refuse_another(file: Path, named: str, folder: Path) -> None:
+    """A folder holds one training; the same goes on there, another is refused."""
+    if not file.is_file():
+        write_whole(file, named)
+    elif file.read_text() != named:
+        raise UserError(
+            f"{folder}: holds another training (of another task, site, encoder or other images);"
+            " name a new --out, or remove it"
+        )
 
 
 def of_one_site(
@@ -100,8 +121,6 @@ def of_one_site(
     small = max(task.facts.shape[1:]) <= SMALL_IMAGE
     config = replace(config, train=options)
     config = config.replace_general(device=str(chosen), threads=choose_threads(threads, small))
-    if encoder is not None and encoder not in task.encoders:
-        raise UserError(f"--encoder {encoder}: the task knows {', '.join(task.encoders)}")
     own = np.arange(len(train))
     return Federation(
         config,
@@ -110,8 +129,15 @@ def of_one_site(
         task,
         chosen,
         sites=[name],
-        encoder=encoder or next(iter(task.encoders)),
+        encoder=chosen_encoder(task, encoder),
     )
+
+
+def chosen_encoder(task: Task, encoder: str | None) -> str:
+    """The site's own choice of those that the task knows, or the first."""
+    if encoder is not None and encoder not in task.encoders:
+        raise UserError(f"--encoder {encoder}: the task knows {', '.join(task.encoders)}")
+    return encoder or next(iter(task.encoders))
 
 
 def upload_to_send(run: Run, telemetry: bool = False, counts: str = EVERYTHING) -> Upload:
@@ -170,12 +196,18 @@ def describe_site(
     """The second exchange: the site's sums under everybody's encoders."""
     if request.task != task.hash:
         raise UserError("this request belongs to another task")
+    if task.config.exchanges == 1:
+        raise UserError(f"fusion={','.join(task.config.fusion)}: the task has no second exchange")
     client = client_of(task, name, train, encoder, choose_device(device))
+    for network, weights in request.encoders:
+        if network and network not in task.encoders:
+            raise UserError(f"this request is of {network[:80]}, which the task does not know")
+        client.trainer.runners[network].network.check(weights)
     with torch.no_grad():
         return client.describe(request)
 
 
 def client_of(task: Task, name: str, train: Split, encoder: str | None, device: torch.device) -> Client:
-    trainer = Trainer(task.for_encoder(encoder or next(iter(task.encoders))), device)
+    trainer = Trainer(task.for_encoder(chosen_encoder(task, encoder)), device)
     store = ImageStore(train, device)
     return Client(0, trainer, store, np.arange(len(train)), task.facts.classes, name)

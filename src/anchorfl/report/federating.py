@@ -14,6 +14,7 @@ from anchorfl.data import ImageFacts, site_files
 from anchorfl.data import read_images as read_files
 from anchorfl.engine import (
     Received,
+    check,
     describe_site,
     fuse_files,
     read_site,
@@ -25,7 +26,7 @@ from anchorfl.engine import (
 from anchorfl.errors import UserError
 from anchorfl.files import write_whole
 from anchorfl.predictor import confusion_of, open_predictor
-from anchorfl.registry import DATASETS
+from anchorfl.registry import DATASETS, METHODS
 from anchorfl.report.console import say
 from anchorfl.report.page import write_page
 from anchorfl.report.progress import show_progress
@@ -39,11 +40,14 @@ from anchorfl.wire import (
     Task,
     Upload,
     by_kind,
+    checked_name,
     doubt_in_signature,
     kind_of,
     manifest,
     sign,
 )
+
+MOST_COUNTED = 10**9
 
 
 def make_task(
@@ -67,6 +71,9 @@ def make_task(
     task = Task.prepare(config, facts, tuple(names))
     if config.target is not None and config.target.needs_public:
         raise UserError(f"method {method} needs public images at the server, which a task has none of")
+    if METHODS.get(method).server is not None:
+        raise UserError(f"method {method} has many rounds; files go down and up once")
+    check(config)
     data = task.to_bytes()
     write_whole(out, data)
     show_task(console, task)
@@ -148,6 +155,8 @@ def train_and_write(
     threads: int | None,
     key: Path | None,
 ) -> None:
+    if not checked_name(name):
+        raise UserError("--name: a site needs a name")
     images = read_site(task, data, holdout)
     folder = out.with_name(f"{out.name}.training")
     run = train_site(task, name, images, folder, encoder, device, threads, (show_progress(console),))
@@ -208,14 +217,18 @@ def answer_request(
     holdout: float | None,
     encoder: str | None,
     device: str,
+    key: Path | None,
 ) -> None:
     try:
         request = Request.from_bytes(file.read_bytes())
     except OSError as error:
         raise UserError(f"{file}: {error.strerror}") from None
+    checked_name(name)
     train, _ = read_site(task, data, holdout)
     content = describe_site(task, request, name, train, encoder, device).to_bytes()
     write_whole(out, content)
+    if key is not None:
+        say(console, f"signature: {sign(out, key)}")
     say(console, f"answer: {out}, {len(content) / 1e6:,.1f} MB")
 
 
@@ -227,7 +240,11 @@ def fuse_and_report(
     without: Sequence[str],
     allowed: Path | None,
 ) -> None:
+    if allowed is not None and not allowed.is_file():
+        raise UserError(f"--allowed-signers {allowed}: no such file")
     signed, refused = believed_files(files, allowed)
+    if not signed:
+        raise UserError("; ".join(["no upload is signed as it must be", *refused]))
     kept = [file for file in signed if site_of(file) not in without]
     missing = [name for name in without if name not in {site_of(file) for file in signed}]
     if missing:
@@ -281,8 +298,15 @@ def believed_files(files: Sequence[Path], allowed: Path | None) -> tuple[list[Pa
     return kept, refused
 
 
-def score_site(console: Console, model: Path, data: Path, name: str, out: Path, holdout: float) -> None:
+def score_site(
+    console: Console, model: Path, data: Path, name: str, out: Path, holdout: float | None
+) -> None:
+    checked_name(name)
+    if holdout is None and not model.is_dir():
+        raise UserError(f"{model}: does not say what was held out; add --holdout, as in site train")
     predictor = open_predictor(model)
+    if holdout is None:
+        holdout = read_run(model).config.data.holdout
     channels, height, _ = predictor.shape
     _, held = site_files(data, predictor.class_names, holdout)
     if not held:
@@ -302,10 +326,14 @@ def score_site(console: Console, model: Path, data: Path, name: str, out: Path, 
 def collect_scores(console: Console, model: Path, files: Sequence[Path]) -> None:
     run = read_run(model).require_end()
     names, fusion = run.summary.class_names or [], next(iter(run.config.fusion))
+    if "server" not in (run.summary.environment or {}):
+        raise UserError(f"{model}: was not made by server fuse")
     total = torch.zeros(len(names), len(names), dtype=torch.float64)
-    rows = []
+    rows: list[list[str]] = []
     for file in files:
         site, counts = read_score(file, names)
+        if site in [row[0] for row in rows]:
+            raise UserError(f"{file}: is a second score of {site}")
         share = float(counts.diagonal().sum() / counts.sum().clamp(min=1))
         rows.append([site, f"{int(counts.sum()):,}", f"{100 * share:.2f}"])
         total += counts
@@ -324,13 +352,16 @@ def collect_scores(console: Console, model: Path, files: Sequence[Path]) -> None
 
 
 def read_score(file: Path, names: Sequence[str]) -> tuple[str, torch.Tensor]:
+    """A site's name and its counts, which must be counts."""
     try:
         content = json.loads(file.read_text())
-        counts = torch.tensor(content["confusion"], dtype=torch.float64)
-        site, classes = str(content["site"]), list(content["classes"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        counts = torch.tensor(content["confusion"])
+        site, classes = checked_name(content["site"]), list(content["classes"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, RuntimeError, OverflowError):
         raise UserError(f"{file}: is no score that a site wrote") from None
-    fits = counts.shape == (len(names), len(names)) and classes == list(names)
-    if not fits or (counts < 0).any() or not counts.isfinite().all():
+    if counts.shape != (len(names), len(names)) or classes != list(names):
         raise UserError(f"{file}: is of other classes than the model")
-    return site, counts
+    whole = counts.dtype == torch.int64
+    if not whole or (counts < 0).any() or (counts > MOST_COUNTED).any() or not counts.any():
+        raise UserError(f"{file}: has counts that cannot be")
+    return site, counts.double()

@@ -68,7 +68,7 @@ def make_start(
     for epoch in range(begun, options.epochs):
         client.train_round(epoch, on_pictures)
         if client.halted:
-            raise UserError(f"the loss is no longer finite in epoch {epoch + 1}; lower --lr")
+            raise UserError(f"the loss is no longer finite in epoch {epoch + 1}; take another seed")
         if keep:
             state = client.checkpoint()
             write_whole(keep, pack("start in the making", {"epoch": epoch + 1, "same": same}, state))
@@ -109,6 +109,7 @@ def config_of(options: StartOptions, device: torch.device) -> Config:
         "train.weight_decay": options.weight_decay,
         "train.schedule": "cosine",
         "train.clip_norm": 0.0,
+        "upload.batchnorm": "recomputed" if options.epochs else "running",
         "seed": options.seed,
     }
     config = resolve("simclr", settings)

@@ -41,7 +41,7 @@ class Layer:
 
 
 def synthetic_pictures(count: int, shape: Shape, seed: int, device: torch.device) -> Tensor:
-    """Bytes, count x channels x height x width; they depend on the seed and the shape alone."""
+    """Bytes, count x channels x height x width; the same for the same count, shape and seed."""
     textures = make_textures(generator(seed, "textures")).to(device)
     draw = generator(seed, "pictures")
     sizes = [min(AT_ONCE, count - start) for start in range(0, count, AT_ONCE)]

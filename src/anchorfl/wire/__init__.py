@@ -1,6 +1,6 @@
 """What travels between sites and server, as values and as bytes."""
 
-from anchorfl.wire.codec import FORMAT, digest, kind_of, pack, unpack
+from anchorfl.wire.codec import FORMAT, checked_name, digest, kind_of, pack, unpack
 from anchorfl.wire.description import Description, Request
 from anchorfl.wire.manifest import Part, by_kind, manifest
 from anchorfl.wire.signatures import doubt_in_signature, sign
@@ -19,6 +19,7 @@ __all__ = [
     "Task",
     "Upload",
     "by_kind",
+    "checked_name",
     "complete",
     "described_width",
     "describer_for",

@@ -56,12 +56,23 @@ def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], Tensors]:
     return content, tensors
 
 
+LONGEST_NAME = 200
+
+
+def checked_name(name: object) -> str:
+    """A site's name, or "" for none: printable, and no longer than a line."""
+    text = str(name)
+    if text and (not text.isprintable() or text != text.strip() or len(text) > LONGEST_NAME):
+        raise UserError(f"a site's name must be printable and at most {LONGEST_NAME} characters long")
+    return text
+
+
 def kind_of(data: bytes) -> str:
     """What a message says that it is: task, start, upload, request, description; "" for none."""
     try:
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         known = header["__metadata__"].keys() - {"format", "digest"}
-        return str(next(iter(known), ""))
+        return str(*known) if len(known) == 1 else ""
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
         return ""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from anchorfl.errors import UserError
 from anchorfl.models import Encoder
 from anchorfl.tensors import Tensors, prefixed, section
-from anchorfl.wire.codec import pack, unpack
+from anchorfl.wire.codec import checked_name, digest, pack, unpack
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,14 @@ class Request:
 
     encoders: Sequence[Encoder]
     task: str = ""
+
+    @property
+    def hash(self) -> str:
+        """Of the encoders, in their order: what an answer is an answer to."""
+        tensors: Tensors = {}
+        for number, encoder in enumerate(self.encoders):
+            tensors |= prefixed(str(number), encoder.weights)
+        return digest({"task": self.task}, tensors)
 
     def to_bytes(self) -> bytes:
         tensors: Tensors = {}
@@ -37,15 +45,19 @@ class Request:
 
 @dataclass(frozen=True)
 class Description:
-    """A site's answer: statistics of its samples under all encoders; `site` is its name, if any."""
+    """A site's answer: statistics of its samples under all encoders; `site` is its name, if any.
+
+    `request` is the hash of what it answers.
+    """
 
     client: int
     statistics: Tensors
     task: str = ""
     site: str = ""
+    request: str = ""
 
     def to_bytes(self) -> bytes:
-        content = {"client": self.client, "task": self.task}
+        content = {"client": self.client, "task": self.task, "request": self.request}
         named = {**content, "site": self.site} if self.site else content
         return pack("description", named, self.statistics)
 
@@ -55,5 +67,6 @@ class Description:
         client = content.get("client")
         if type(client) is not int:
             raise UserError("this description names no client")
-        site = str(content.get("site", ""))
-        return Description(client, tensors, str(content.get("task", "")), site)
+        site = checked_name(content.get("site", ""))
+        task, request = (str(content.get(key, "")) for key in ("task", "request"))
+        return Description(client, tensors, task, site, request)

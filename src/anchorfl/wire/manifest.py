@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from torch import Tensor
 
+from anchorfl.wire.codec import unpack
 from anchorfl.wire.upload import Upload
+
+KNOWN = {"client", "network", "task", "samples", "site", "telemetry"}
 
 WEIGHTS = (
     "the trained network",
     "per site",
     "a network can remember single images of small classes; train on more images, or for fewer rounds",
+)
+JOINT = (
+    "sums of products of features under everybody's encoders, and by class",
+    "a sum, of which the server needs the total alone",
+    "as the sums of descriptions",
 )
 WORDS: dict[str, tuple[str, str, str]] = {
     "class_counts": (
@@ -36,6 +44,8 @@ WORDS: dict[str, tuple[str, str, str]] = {
         "a sum, of which the server needs the total alone",
         "with fewer images than numbers in a description, their span; more images hide each other",
     ),
+    "statistics/joint_moments": JOINT,
+    "statistics/joint_sketch_moments": JOINT,
     "telemetry": (
         "losses, lambda and norms of every round",
         "per site",
@@ -58,15 +68,18 @@ class Part:
 
 
 def manifest(data: bytes) -> list[Part]:
-    """The parts of an upload; their bytes add up to its own."""
+    """The parts of an upload: every tensor in the file, telemetry, and the header that is left."""
     upload = Upload.from_bytes(data)
-    found = [part("class_counts", upload.class_counts)]
-    found += [part(f"weights/{name}", value) for name, value in upload.trained.items()]
-    found += [part(f"statistics/{name}", value) for name, value in upload.statistics.items()]
-    telemetry = len(json.dumps([asdict(each) for each in upload.telemetry])) if upload.telemetry else 0
-    rest = len(data) - sum(each.bytes for each in found) - telemetry
-    if telemetry:
-        found.append(worded("telemetry", "telemetry", telemetry, f"{len(upload.telemetry)} rounds"))
+    content, tensors = unpack("upload", data)
+    found = [part(name, value) for name, value in tensors.items()]
+    strange = {key: value for key, value in content.items() if key not in KNOWN}
+    if upload.telemetry:
+        size = len(json.dumps(content["telemetry"]))
+        found.append(worded("telemetry", "telemetry", size, f"{len(upload.telemetry)} rounds"))
+    if strange:
+        size = len(json.dumps(strange))
+        found.append(worded("unknown", "unknown", size, ", ".join(map(str, strange))[:80]))
+    rest = len(data) - sum(each.bytes for each in found)
     return [*found, worded("header", "header", rest, "")]
 
 
@@ -76,7 +89,7 @@ def part(name: str, value: Tensor) -> Part:
 
 
 def worded(name: str, kind: str, size: int, shape: str) -> Part:
-    unknown = (kind.rpartition("/")[2].replace("_", " "), "per site", "ask who wrote this statistic")
+    unknown = ("unknown to this program", "per site", "anything: ask who put it there")
     words = WEIGHTS if kind.startswith("weights") else WORDS.get(kind, unknown)
     return Part(name, size, shape, *words)
 

@@ -148,7 +148,8 @@ class Task:
         """
         content, tensors = unpack("task", data)
         try:
-            settings, facts = dict(content["config"]), ImageFacts.from_json(content["facts"])
+            sent, facts = dict(content["config"]), ImageFacts.from_json(content["facts"])
+            settings = {key: value for key, value in sent.items() if key not in LOCAL_KEYS}
             method = settings.pop("method")
             wanted = str(settings.get("model.name", ""))
             names = tuple(str(name) for name in content.get("class_names", ()))
@@ -156,6 +157,8 @@ class Task:
             number = int(content.get("round", 0))
         except (KeyError, TypeError, ValueError, AttributeError):
             raise UserError("this task contains no experiment") from None
+        if names and len(names) != facts.classes:
+            raise UserError("this task names other classes than it counts")
         if ":" in wanted and model is None:
             raise UserError(
                 f"this task's encoder is code ({wanted}), which a task may not bring along;"

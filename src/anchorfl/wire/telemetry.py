@@ -55,6 +55,9 @@ class ClientRound:
             numbers: dict[str, Any] = {
                 name: None if value is None else value + 0 for name, value in known.items()
             }
+            whole = (numbers[name] for name in ("round", "client", "samples", "steps"))
+            if not all(type(value) is int for value in whole) or {*known, "event"} & readings.keys():
+                raise ValueError("names")
             return ClientRound(**numbers, readings=readings)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             raise UserError("these bytes are not a valid report of a round") from None

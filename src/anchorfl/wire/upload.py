@@ -14,10 +14,8 @@ from anchorfl.describe import in_full
 from anchorfl.errors import UserError
 from anchorfl.models import Encoder
 from anchorfl.tensors import Tensors, prefixed, section
-from anchorfl.wire.codec import pack, unpack
+from anchorfl.wire.codec import checked_name, pack, unpack
 from anchorfl.wire.telemetry import ClientRound
-
-LONGEST_NAME = 200
 
 
 def lacks(statistic: str) -> str:
@@ -110,7 +108,7 @@ class Upload:
             statistics,
             str(network),
             str(task),
-            site=str(content.get("site", ""))[:LONGEST_NAME],
+            site=checked_name(content.get("site", "")),
             telemetry=reports_in(content.get("telemetry", [])),
         )
 
