@@ -232,8 +232,12 @@ def in_full(name: str) -> str:
 def fill_describe(values: Mapping[str, object], pixels: int, started: bool) -> DescribeOptions:
     """A sketch by size where none is named: its moments grow with the filters squared."""
     options = build(DescribeOptions, values, "describe")
-    filters = options.filters or (32 if pixels < TINY_IMAGE else 128)
+    filters = options.filters or usual_filters(pixels)
     return replace(options, filters=filters, sums=options.sums or ("fp16" if started else "fp32"))
+
+
+def usual_filters(pixels: int) -> int:
+    return 32 if pixels < TINY_IMAGE else 128
 
 
 def default_fusions(mixed: bool) -> str:

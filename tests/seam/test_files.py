@@ -17,7 +17,7 @@ from anchorfl import Experiment
 from anchorfl.registry import FUSIONS
 from anchorfl.runs import read_run
 from anchorfl.settings import read_preset
-from anchorfl.wire import Upload, manifest, pack, unpack
+from anchorfl.wire import Task, Upload, manifest, pack, unpack
 from tests.conftest import command
 
 SITES = {"north": [0, 1, 2, 3], "south": [3, 4, 5, 6], "west": [6, 7, 8, 9, 0]}
@@ -193,6 +193,7 @@ def test_an_answer_to_another_request_is_refused(both: tuple[Path, Path], tmp_pa
         ({"confusion": [[1] * 3] * 3}, "other classes"),
         ({"site": "a\nb"}, "printable"),
         ({"classes": 7}, "no score"),
+        ({"fusion": "iffi"}, "is of fusion iffi"),
     ],
 )
 def test_a_score_that_cannot_be_is_one_line(
@@ -220,6 +221,47 @@ def test_telemetry_that_cannot_be_is_refused_with_its_upload(
     (tmp_path / "west.upload").write_bytes(pack("upload", content, tensors))
     words = ("server", "fuse", str(here / "task.safetensors"), str(here / "south.upload"))
     assert "refused: west.upload" in told(tmp_path, *words, "west.upload", "-o", "m")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["method=fedavg"], "has many rounds"),
+        (["method=v6", "partition.public=0.1"], "needs public images"),
+        (["fusion=zscore-batch"], "makes no predictor"),
+        (["data.name=digits"], "for images of your own"),
+    ],
+)
+def test_what_files_cannot_do_is_refused_when_the_task_is_made(
+    words: list[str], why: str, place: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "x.yaml").write_text("method: v4\ndata: {name: sites, size: 8}\n")
+    given = [word for each in words for word in ("--set", each)]
+    classes = str(place / "classes.txt")
+    done = command("task", "new", "x.yaml", classes, "-o", "task.safetensors", *given, cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert why in done.stderr
+    assert not (tmp_path / "task.safetensors").exists()
+
+
+def test_a_task_decides_nothing_that_is_a_sites_own(both: tuple[Path, Path]) -> None:
+    content, tensors = unpack("task", (both[1].parent / "task.safetensors").read_bytes())
+    content["config"] |= {"track": "tensorboard", "out": "/elsewhere", "data.root": "/elsewhere"}
+    task = Task.from_bytes(pack("task", content, tensors))
+    assert task.config.general.track is None
+    assert task.config.general.out is None
+    assert task.config.data.root == "data"
+
+
+def test_a_model_is_measured_on_what_was_held_out_and_on_nothing_else(
+    both: tuple[Path, Path], tmp_path: Path
+) -> None:
+    words = ("--data", str(both[1].parent / "apart" / "west"), "--name", "west", "-o", "w.score")
+    told(tmp_path, "site", "evaluate", str(both[1]), *words)
+    confusion = json.loads((tmp_path / "w.score").read_text())["confusion"]
+    trained = read_run(both[1]).summary.label_table[2]
+    pictures = [len(list((both[1].parent / "apart" / "west").glob(f"digit {n}/*"))) for n in range(10)]
+    assert [sum(row) for row in confusion] == [a - b for a, b in zip(pictures, trained, strict=True)]
 
 
 def test_only_what_the_allowed_signers_signed_is_fused(both: tuple[Path, Path], tmp_path: Path) -> None:

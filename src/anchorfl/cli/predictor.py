@@ -48,21 +48,18 @@ def fuse(
       anchorfl fuse runs/RUN data.root=/where/the/data/moved
     """
     from anchorfl.engine import fuse_again
+    from anchorfl.predictor import check_target, predictor_again
+    from anchorfl.predictor import export as write
     from anchorfl.report.console import make_console, say
     from anchorfl.report.fusions import show_fusions
     from anchorfl.runs import read_run
 
     opened, words = read_run(run, trust), parse_words(settings or [])
     if export is not None:
-        from anchorfl.predictor import check_target
-
         check_target(export)
     found = fuse_again(opened, words, every, without or (), add or ())
     show_fusions(make_console(), found)
     if export is not None:
-        from anchorfl.predictor import export as write
-        from anchorfl.predictor import predictor_again
-
         write(predictor_again(opened, found), export)
         say(make_console(), f"predictor: {export}, {export.stat().st_size / 1e6:,.1f} MB")
 

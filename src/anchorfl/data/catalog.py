@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from anchorfl.config import DataOptions
@@ -188,28 +188,22 @@ DATASETS.register("tiny-imagenet")(
         ),
     )
 )
-DATASETS.register("folder")(
-    DatasetSpec(
-        summary="your own images: data.root holds a folder per class, or train/ and test/ of them",
-        terms="Yours.",
-        reader=folder.read_folder,
-        channels=3,
-        size=None,
-        mean=(0.5, 0.5, 0.5),
-        std=(0.25, 0.25, 0.25),
-        flip=True,
-    )
+OWN_IMAGES = DatasetSpec(
+    summary="your own images: data.root holds a folder per class, or train/ and test/ of them",
+    terms="Yours.",
+    reader=folder.read_folder,
+    channels=3,
+    size=None,
+    mean=(0.5, 0.5, 0.5),
+    std=(0.25, 0.25, 0.25),
+    flip=True,
 )
+DATASETS.register("folder")(OWN_IMAGES)
 DATASETS.register("sites")(
-    DatasetSpec(
+    replace(
+        OWN_IMAGES,
         summary="your own images at several sites: data.root/SITE/CLASS/picture, shared as they lie",
-        terms="Yours.",
         reader=sites.read_sites,
-        channels=3,
-        size=None,
-        mean=(0.5, 0.5, 0.5),
-        std=(0.25, 0.25, 0.25),
-        flip=True,
         defaults={"partition.kind": "sites"},
     )
 )

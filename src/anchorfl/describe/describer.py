@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anchorfl.data import ImageFacts, Shape
+from anchorfl.describe.moments import wide
 from anchorfl.describe.sketch import Sketch
 
 FIELDS = 3
@@ -92,16 +93,12 @@ class Describer(nn.Module):
         self.sketch, self.stages = sketch, stages
         self.register_buffer("basis", basis)
 
-    @property
-    def width(self) -> int:
-        """How many numbers describe an image."""
-        return self.sketch.width if self.basis is None else self.basis.shape[1]
-
     def forward(self, images: Tensor) -> Tensor:
-        rows: Tensor = self.sketch(images)
-        if self.stages is None or self.basis is None:
+        rows = self.everything(images)
+        if self.stages is None:
             return rows
-        squeezed: Tensor = self.everything(images) @ self.basis
+        assert self.basis is not None  # who describes by a start has both
+        squeezed: Tensor = rows @ self.basis
         return squeezed
 
     def everything(self, images: Tensor) -> Tensor:
@@ -117,12 +114,12 @@ def principal_basis(rows: Tensor, width: int) -> Tensor:
     They are the eigenvectors of X'X. With fewer rows N than numbers D, X X' = U S^2 U' is the smaller
     matrix, and they are X' U / S.
     """
-    wide = rows.cpu().double() if rows.device.type == "mps" else rows.double()
-    few = len(wide) < wide.shape[1]
-    values, vectors = torch.linalg.eigh(wide @ wide.T if few else wide.T @ wide)
+    rows = wide(rows)
+    few = len(rows) < rows.shape[1]
+    values, vectors = torch.linalg.eigh(rows @ rows.T if few else rows.T @ rows)
     values, vectors = values.flip(0)[:width], vectors.flip(1)[:, :width]
     kept = values > 1e-9 * values[0]
     basis: Tensor = vectors[:, kept]
     if few:
-        basis = wide.T @ (basis * values[kept].rsqrt())
+        basis = rows.T @ (basis * values[kept].rsqrt())
     return basis.float()

@@ -56,10 +56,6 @@ class Sketch(nn.Module):
         """How many numbers describe an image."""
         return 2 * filters * GRID**2
 
-    @property
-    def width(self) -> int:
-        return Sketch.width_of(len(self.kernels))
-
     def forward(self, images: Tensor) -> Tensor:
         if images.shape[2:] != self.size:
             images = F.adaptive_avg_pool2d(images, self.size)

@@ -102,17 +102,16 @@ class Federation:
             dataset.name,
             dataset.train.sites,
         )
+        names: Sequence[str] = ()
+        if config.partition.kind == "sites" and dataset.train.sites is not None:
+            names = dataset.train.sites.names
+            config = replace(config, partition=replace(config.partition, clients=len(names)))
         if config.partition.kind == "file":
             config = as_in_file(config, partition, len(dataset.train))
         if config.target is not None and config.target.needs_public and not len(partition.public):
             raise UserError(f"method {config.method} needs a public share, and this partition has none")
         task = Task.prepare(config, dataset.facts, tuple(dataset.class_names))
-        federation = Federation(config, dataset, partition, task, device)
-        if config.partition.kind == "sites" and dataset.train.sites is not None:
-            federation.sites = dataset.train.sites.names
-            shared = replace(config.partition, clients=len(federation.sites))
-            federation.config = replace(config, partition=shared)
-        return federation
+        return Federation(config, dataset, partition, task, device, sites=names)
 
     def go_on_from(self, begun: Checkpoint) -> None:
         """Continue a run that was cut off; what its records hold is not said again."""

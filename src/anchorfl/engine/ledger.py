@@ -78,7 +78,7 @@ class Ledger:
             label_table=table.tolist(),
             images=asdict(dataset.facts),
             class_names=dataset.class_names,
-            environment=environment(self.federation),
+            environment=environment(self.federation.device, config.general.threads),
             warnings=self.warnings,
             **self._calibration(outcome),
             **cost_entries(outcome),
@@ -113,14 +113,14 @@ def cost_entries(outcome: Outcome | None) -> dict[str, Any]:
     }
 
 
-def environment(federation: Federation) -> dict[str, Any]:
+def environment(device: torch.device, threads: int | None) -> dict[str, Any]:
     """What a run was made with."""
     return {
         "anchorfl": anchorfl.__version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "device": device_name(federation.device),
-        "threads": federation.config.general.threads,
+        "device": device_name(device),
+        "threads": threads,
         "platform": platform.platform(),
         "ended": datetime.now(UTC).isoformat(timespec="seconds"),
     }

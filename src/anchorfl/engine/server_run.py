@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
 
-import anchorfl
-from anchorfl.compute import choose_device, device_name
+from anchorfl.compute import choose_device
 from anchorfl.config import CONFIG_FORMAT
 from anchorfl.engine.events import RunEnded, as_record
+from anchorfl.engine.ledger import environment
 from anchorfl.engine.running import named_listeners
 from anchorfl.engine.stored_uploads import keep_start, packed, write_uploads
 from anchorfl.errors import UserError
@@ -55,10 +53,7 @@ def read_messages(files: Sequence[Path]) -> tuple[list[Upload], list[Description
     answers: list[Description] = []
     refused = []
     for file in files:
-        try:
-            data = file.read_bytes()
-        except OSError as error:
-            raise UserError(f"{file}: {error.strerror}") from None
+        data = file.read_bytes()
         try:
             if kind_of(data) == "description":
                 answers.append(Description.from_bytes(data))
@@ -156,14 +151,6 @@ def summary_of(
         label_table=[upload.class_counts.tolist() for upload in received.uploads],
         images=asdict(task.facts),
         class_names=list(task.class_names),
-        environment={
-            "server": "files",
-            "anchorfl": anchorfl.__version__,
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "device": device_name(device),
-            "platform": platform.platform(),
-            "ended": datetime.now(UTC).isoformat(timespec="seconds"),
-        },
+        environment={"server": "files", **environment(device, None)},
         warnings=[*received.refused, *doubts],
     )

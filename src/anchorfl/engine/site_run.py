@@ -203,8 +203,7 @@ def describe_site(
         if network and network not in task.encoders:
             raise UserError(f"this request is of {network[:80]}, which the task does not know")
         client.trainer.runners[network].network.check(weights)
-    with torch.no_grad():
-        return client.describe(request)
+    return replace(client.describe(request), request=request.hash)
 
 
 def client_of(task: Task, name: str, train: Split, encoder: str | None, device: torch.device) -> Client:

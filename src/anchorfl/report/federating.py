@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -64,16 +64,16 @@ def make_task(
     names = class_names(classes)
     spec, size = DATASETS.get(config.data.name), config.data.size
     channels = 1 if grey else 3
-    mean, std = (0.5,) * channels, (0.25,) * channels
     if spec.size is not None:
         raise UserError(f"data.name={config.data.name}: a task is for images of your own; use sites")
-    facts = ImageFacts((channels, size, size), len(names), mean, std)
-    task = Task.prepare(config, facts, tuple(names))
     if config.target is not None and config.target.needs_public:
         raise UserError(f"method {method} needs public images at the server, which a task has none of")
     if METHODS.get(method).server is not None:
         raise UserError(f"method {method} has many rounds; files go down and up once")
     check(config)
+    shape = (channels, size, size)
+    facts = ImageFacts(shape, len(names), spec.mean[:channels], spec.std[:channels])
+    task = Task.prepare(config, facts, tuple(names))
     data = task.to_bytes()
     write_whole(out, data)
     show_task(console, task)
@@ -84,8 +84,8 @@ def class_names(file: Path) -> list[str]:
     """One a line."""
     try:
         names = [line.strip() for line in file.read_text().splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{file}: cannot be read ({error})") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{file}: is no text") from None
     if len(names) < 2 or len(set(names)) < len(names):
         raise UserError(f"{file}: must hold two different class names or more, one a line")
     for name in names:
@@ -97,8 +97,6 @@ def class_names(file: Path) -> list[str]:
 def read_task(file: Path, model: str | None = None) -> Task:
     try:
         return Task.from_bytes(file.read_bytes(), model)
-    except OSError as error:
-        raise UserError(f"{file}: {error.strerror}") from None
     except UserError as error:
         raise UserError(f"{file}: {error}") from None
 
@@ -173,8 +171,6 @@ def show_upload(console: Console, file: Path, as_json: bool) -> None:
     try:
         data = file.read_bytes()
         parts = manifest(data)
-    except OSError as error:
-        raise UserError(f"{file}: {error.strerror}") from None
     except UserError as error:
         raise UserError(f"{file}: {error}") from None
     if as_json:
@@ -219,10 +215,7 @@ def answer_request(
     device: str,
     key: Path | None,
 ) -> None:
-    try:
-        request = Request.from_bytes(file.read_bytes())
-    except OSError as error:
-        raise UserError(f"{file}: {error.strerror}") from None
+    request = Request.from_bytes(file.read_bytes())
     checked_name(name)
     train, _ = read_site(task, data, holdout)
     content = describe_site(task, request, name, train, encoder, device).to_bytes()
@@ -242,16 +235,21 @@ def fuse_and_report(
 ) -> None:
     if allowed is not None and not allowed.is_file():
         raise UserError(f"--allowed-signers {allowed}: no such file")
-    signed, refused = believed_files(files, allowed)
+    sites = {file: site_of(file) for file in files} if allowed or without else {}
+    signed, refused = believed_files(files, sites, allowed)
     if not signed:
         raise UserError("; ".join(["no upload is signed as it must be", *refused]))
-    kept = [file for file in signed if site_of(file) not in without]
-    missing = [name for name in without if name not in {site_of(file) for file in signed}]
+    kept = [file for file in signed if sites.get(file) not in without]
+    missing = [name for name in without if name not in sites.values()]
     if missing:
         raise UserError(f"--without {missing[0]}: there is no upload of that site")
     run, received = fuse_files(task, kept, out)
     console.print(
-        plain_table(["site", "images", "classes", "encoder", "MB"], by_site(received), "fused")
+        plain_table(
+            ["site", "images", "classes", "encoder", "MB"],
+            by_site(received, run.summary.upload_bytes),
+            "fused",
+        )
     )
     for reason in [*refused, *received.refused]:
         say(console, f"refused: {reason}")
@@ -261,16 +259,16 @@ def fuse_and_report(
     say(console, f"predictor: anchorfl predict {out} IMAGE..., anchorfl export {out} FILE")
 
 
-def by_site(received: Received) -> list[list[str]]:
+def by_site(received: Received, sizes: Sequence[int | None]) -> list[list[str]]:
     return [
         [
             name,
             f"{upload.samples:,}",
             str(int((upload.class_counts > 0).sum())),
             upload.network or "-",
-            f"{len(upload.to_bytes()) / 1e6:,.1f}",
+            f"{(size or 0) / 1e6:,.1f}",
         ]
-        for name, upload in zip(received.sites, received.uploads, strict=True)
+        for name, upload, size in zip(received.sites, received.uploads, sizes, strict=True)
     ]
 
 
@@ -284,13 +282,15 @@ def site_of(file: Path) -> str:
         return ""
 
 
-def believed_files(files: Sequence[Path], allowed: Path | None) -> tuple[list[Path], list[str]]:
+def believed_files(
+    files: Sequence[Path], sites: Mapping[Path, str], allowed: Path | None
+) -> tuple[list[Path], list[str]]:
     """Those that their sites signed, where signatures are asked for; why others are not."""
     if allowed is None:
         return list(files), []
     kept, refused = [], []
     for file in files:
-        reason = doubt_in_signature(file, site_of(file), allowed)
+        reason = doubt_in_signature(file, sites[file], allowed)
         if reason is None:
             kept.append(file)
         else:
@@ -331,13 +331,13 @@ def collect_scores(console: Console, model: Path, files: Sequence[Path]) -> None
     total = torch.zeros(len(names), len(names), dtype=torch.float64)
     rows: list[list[str]] = []
     for file in files:
-        site, counts = read_score(file, names)
+        site, counts = read_score(file, names, fusion)
         if site in [row[0] for row in rows]:
             raise UserError(f"{file}: is a second score of {site}")
-        share = float(counts.diagonal().sum() / counts.sum().clamp(min=1))
+        share = float(counts.diagonal().sum() / counts.sum())
         rows.append([site, f"{int(counts.sum()):,}", f"{100 * share:.2f}"])
         total += counts
-    share = float(total.diagonal().sum() / total.sum().clamp(min=1))
+    share = float(total.diagonal().sum() / total.sum())
     rows.append(["all", f"{int(total.sum()):,}", f"{100 * share:.2f}"])
     console.print(plain_table(["site", "images", "accuracy, %"], rows, f"{fusion}, on held-out images"))
     summary = replace(
@@ -351,7 +351,7 @@ def collect_scores(console: Console, model: Path, files: Sequence[Path]) -> None
     say(console, f"page: {write_page(read_run(model))}")
 
 
-def read_score(file: Path, names: Sequence[str]) -> tuple[str, torch.Tensor]:
+def read_score(file: Path, names: Sequence[str], fusion: str) -> tuple[str, torch.Tensor]:
     """A site's name and its counts, which must be counts."""
     try:
         content = json.loads(file.read_text())
@@ -361,6 +361,8 @@ def read_score(file: Path, names: Sequence[str]) -> tuple[str, torch.Tensor]:
         raise UserError(f"{file}: is no score that a site wrote") from None
     if counts.shape != (len(names), len(names)) or classes != list(names):
         raise UserError(f"{file}: is of other classes than the model")
+    if content.get("fusion") != fusion:
+        raise UserError(f"{file}: is of fusion {content.get('fusion')}, the model of {fusion}")
     whole = counts.dtype == torch.int64
     if not whole or (counts < 0).any() or (counts > MOST_COUNTED).any() or not counts.any():
         raise UserError(f"{file}: has counts that cannot be")

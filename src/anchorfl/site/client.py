@@ -231,8 +231,7 @@ class Client:
             Encoder(name, {key: value.to(self.trainer.device) for key, value in weights.items()})
             for name, weights in request.encoders
         ]
-        statistics = self.statistics(2, here)
-        return Description(self.number, statistics, request.task, self.site, request.hash)
+        return Description(self.number, self.statistics(2, here), request.task, self.site)
 
     @torch.no_grad()
     def statistics(self, exchange: int, encoders: Sequence[Encoder]) -> Tensors:

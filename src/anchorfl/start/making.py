@@ -18,7 +18,7 @@ from anchorfl.engine import stepper_for
 from anchorfl.errors import UserError
 from anchorfl.files import write_whole
 from anchorfl.models import build_encoder, public_name
-from anchorfl.settings import TINY_IMAGE, resolve
+from anchorfl.settings import resolve, usual_filters
 from anchorfl.site import Client, Trainer
 from anchorfl.start.pictures import synthetic_pictures
 from anchorfl.tensors import Tensors
@@ -26,7 +26,6 @@ from anchorfl.wire import Start, Task, digest, pack, unpack
 
 MEAN, STD = 0.5, 0.25
 """How the pictures are normalised."""
-FILTERS = 128
 WIDEST = 4000
 """Numbers of the widest description that a start can give."""
 
@@ -142,8 +141,7 @@ def describing(
     encoder = build_encoder(options.encoder, shape)
     encoder.load_state_dict(weights)
     stages = Stages(encoder, public_name(options.encoder), facts, shape, mirrored=True)
-    filters = FILTERS if min(shape[1:]) >= TINY_IMAGE else FILTERS // 4
-    sketch = Sketch.drawn(shape, filters, options.seed, mirrored=True)
+    sketch = Sketch.drawn(shape, usual_filters(shape[1]), options.seed, mirrored=True)
     describer = Describer(sketch, stages).to(device)
     some = images[: WIDEST * 3 // 2]
     parts = some.tensor_split(-(-len(some) // images_at_once(device, shape[1] * shape[2])))

@@ -21,17 +21,18 @@ class Request:
     @property
     def hash(self) -> str:
         """Of the encoders, in their order: what an answer is an answer to."""
+        return digest({"task": self.task}, self.tensors())
+
+    def tensors(self) -> Tensors:
+        """Everybody's weights, by number and name."""
         tensors: Tensors = {}
         for number, encoder in enumerate(self.encoders):
             tensors |= prefixed(str(number), encoder.weights)
-        return digest({"task": self.task}, tensors)
+        return tensors
 
     def to_bytes(self) -> bytes:
-        tensors: Tensors = {}
-        for number, encoder in enumerate(self.encoders):
-            tensors |= prefixed(str(number), encoder.weights)
         names = [encoder.name for encoder in self.encoders]
-        return pack("request", {"networks": names, "task": self.task}, tensors)
+        return pack("request", {"networks": names, "task": self.task}, self.tensors())
 
     @staticmethod
     def from_bytes(data: bytes) -> Request:
@@ -47,7 +48,7 @@ class Request:
 class Description:
     """A site's answer: statistics of its samples under all encoders; `site` is its name, if any.
 
-    `request` is the hash of what it answers.
+    `request` is the hash of what it answers, where the two travel apart.
     """
 
     client: int
