@@ -20,7 +20,7 @@ import torch
 from scipy.io import savemat
 
 from anchorfl.cli import main
-from anchorfl.data import ImageFacts, ImageStore, Split
+from anchorfl.data import ImageFacts, ImageStore, Split, synthetic_pictures
 from anchorfl.describe import Describer, Sketch
 from anchorfl.server import ServerView
 from anchorfl.settings import resolve
@@ -82,6 +82,7 @@ def server_view(
         CPU,
         encode,
         lambda: Describer(Sketch.drawn(shape, filters, seed, False)),
+        lambda: synthetic_pictures(200, shape, seed, CPU).float() / 255,
         lambda: anchors,
     )
 

@@ -179,7 +179,7 @@ class GeneralOptions:
     )
 
 
-CONFIG_FORMAT = 3
+CONFIG_FORMAT = 4
 """Of config.yaml: raised when a setting changes its meaning."""
 DEFAULT_FUSION = "sketch-guided,class-mean,feature-mean"
 SECTIONS: dict[str, type] = {

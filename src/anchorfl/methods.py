@@ -119,7 +119,7 @@ for name, method in {
         "nothing is trained: one pass for statistics, uploads without weights",
         target=None,
         base_terms=(),
-        defaults={"train.rounds": 1, "fusion": "sketch-ridge"},
+        defaults={"train.rounds": 1, "fusion": "sketch-lda,sketch-ridge"},
     ),
     "fedavg": Method(
         "many rounds: cross entropy on a linear head, weights averaged after each",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from anchorfl.config import (
+    CONFIG_FORMAT,
     DEFAULT_FUSION,
     SECTIONS,
     Config,
@@ -86,6 +87,8 @@ def preset_settings(content: Any, path: Path) -> dict[str, object]:
     settings = flatten({key: value for key, value in content.items() if key != "format"})
     if "upload.sketch_filters" in settings:  # its name up to format 3
         settings["describe.filters"] = settings.pop("upload.sketch_filters")
+    if content.get("format") != CONFIG_FORMAT and "device" in content:
+        settings.pop("fusion.sketch-guided.ridge", None)  # its guide, up to format 3
     return of_format_2(settings) if is_format_2(content) else settings
 
 

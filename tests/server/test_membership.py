@@ -17,7 +17,7 @@ from anchorfl.runs import read_run
 from anchorfl.wire import Upload
 from tests.conftest import command
 
-ONE = "sketch-ridge,sketch-guided,class-mean"
+ONE = "sketch-lda,sketch-ridge,sketch-guided,class-mean"
 TWO = "joint-sketch-ridge,joint-ridge"
 GONE = 2
 

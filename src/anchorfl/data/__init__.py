@@ -10,6 +10,7 @@ from anchorfl.data.folder import SUFFIXES, class_folders, listed, read_images
 from anchorfl.data.partition import Partition, labels_hash, load_partition
 from anchorfl.data.sites import site_files, split_by_table
 from anchorfl.data.store import ImageStore
+from anchorfl.data.synthetic import synthetic_pictures
 
 __all__ = [
     "SUFFIXES",
@@ -36,4 +37,5 @@ __all__ = [
     "read_images",
     "site_files",
     "split_by_table",
+    "synthetic_pictures",
 ]

@@ -3,11 +3,14 @@
 from anchorfl.describe.describer import Describer, Stages, principal_basis
 from anchorfl.describe.joint import joint_rows, projected, projections
 from anchorfl.describe.moments import (
+    discriminant,
+    explained,
     full_gram,
     in_full,
     in_half,
     ridge,
     second_moments,
+    summed,
     triangle,
     with_constant,
 )
@@ -25,9 +28,11 @@ __all__ = [
     "Sketch",
     "Stages",
     "dead_leaves",
+    "discriminant",
     "doubt_in_feature_moments",
     "doubt_in_means",
     "doubt_in_moments",
+    "explained",
     "full_gram",
     "in_full",
     "in_half",
@@ -37,6 +42,7 @@ __all__ = [
     "projections",
     "ridge",
     "second_moments",
+    "summed",
     "triangle",
     "with_constant",
 ]

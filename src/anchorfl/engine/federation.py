@@ -322,7 +322,7 @@ def check(config: Config) -> None:
         if not method.trains and fusion.reads != SKETCH:
             raise UserError(
                 f"fusion={names}: {name} needs encoders, and method {config.method} trains none;"
-                " use sketch-ridge"
+                " use sketch-lda"
             )
     if len(config.model.names) > 1:
         check_mix(config, method)

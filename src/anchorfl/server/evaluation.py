@@ -13,7 +13,7 @@ from torch import Tensor
 
 from anchorfl.compute import images_at_once, synchronise
 from anchorfl.config import Config
-from anchorfl.data import ImageFacts, ImageStore
+from anchorfl.data import ImageFacts, ImageStore, synthetic_pictures
 from anchorfl.describe import Describer
 from anchorfl.errors import UserError
 from anchorfl.models import Encoder, Runners, build_network, public_name
@@ -21,6 +21,9 @@ from anchorfl.server.calibration import calibration_error, fit_temperature
 from anchorfl.server.fusion import Fusion, Head, ServerView, stacked
 from anchorfl.server.robust import Belief, believe
 from anchorfl.wire import Start, Upload, describer_for, shared_target
+
+PICTURES = 1000
+"""Synthetic pictures that an encoder is asked about."""
 
 
 @dataclass(frozen=True)
@@ -117,13 +120,20 @@ def server_view(
         return describer_for(config, facts, start).to(runners.device)
 
     @cache
+    def pictures() -> Tensor:
+        made = synthetic_pictures(PICTURES, facts.shape, config.seed, runners.device)
+        return made.to(runners.device).float() / 255
+
+    @cache
     def anchors() -> Tensor | None:
         if config.target is None or not config.target.fixed:
             return None
         target = shared_target(config.target, config.seed, runners[""].network.prototypes)
         return None if target is None else target.to(runners.device)
 
-    return ServerView(config.seed, facts.shape, runners.device, runners.encode, describer, anchors)
+    return ServerView(
+        config.seed, facts.shape, runners.device, runners.encode, describer, pictures, anchors
+    )
 
 
 @torch.no_grad()

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from anchorfl.compute import choose_device, images_at_once, working_precision
 from anchorfl.config import Config
-from anchorfl.data import ImageFacts, ImageStore, Shape, Split
+from anchorfl.data import ImageFacts, ImageStore, Shape, Split, synthetic_pictures
 from anchorfl.describe import Describer, Sketch, Stages, principal_basis
 from anchorfl.engine import stepper_for
 from anchorfl.errors import UserError
@@ -20,7 +20,6 @@ from anchorfl.files import write_whole
 from anchorfl.models import build_encoder, public_name
 from anchorfl.settings import resolve, usual_filters
 from anchorfl.site import Client, Trainer
-from anchorfl.start.pictures import synthetic_pictures
 from anchorfl.tensors import Tensors
 from anchorfl.wire import Start, Task, digest, pack, unpack
 

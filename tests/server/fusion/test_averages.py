@@ -62,12 +62,12 @@ def make_features() -> torch.Tensor:
 
 
 def view() -> ServerView:
-    """An encoder whose feature of the seed's noise image is known."""
+    """An encoder whose feature of the seed's noise image is known, and the same for other pictures."""
 
     def encode(encoder: Encoder, images: torch.Tensor) -> torch.Tensor:
         wanted = torch.rand(1, 1, 8, 8, generator=generator(4, "noise"))
-        assert torch.equal(images, wanted)
-        return NOISE[int(encoder.weights["encoder.weight"][0])][None]
+        assert len(images) > 1 or torch.equal(images, wanted)
+        return NOISE[int(encoder.weights["encoder.weight"][0])].repeat(len(images), 1)
 
     return server_view(encode=encode, seed=4)
 

@@ -1,8 +1,10 @@
+import pytest
 import torch
 import torch.nn.functional as F
 
 from anchorfl.data import ImageStore
-from anchorfl.server.fusion.class_mean import ClassMean, ClassWeighted
+from anchorfl.server.fusion.class_mean import ClassMean, ClassWeighted, borders, owners
+from anchorfl.tensors import Tensors
 from anchorfl.wire import Upload, unpack
 from tests.conftest import make_trainer, server_view
 from tests.site.test_client import make_client
@@ -20,12 +22,37 @@ def test_each_class_is_scored_by_the_clients_that_hold_it() -> None:
     first = upload(0, [16, 4, 0], torch.tensor([[3.0, 0.0], [0.0, 0.5], [0.0, 0.0]]))
     second = upload(1, [4, 0, 0], torch.tensor([[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]))
     features = F.normalize(torch.tensor([[[1.0, 2.0]], [[3.0, 1.0]]]), dim=2)
-    head = ClassMean(q=0.5).head([first, second], [], VIEW)
+    head = ClassMean(q=0.5, border=0).head([first, second], [], VIEW)
     (f0,), (f1,) = features
     wanted = [(4 * f0[0] + 2 * f1[1]) / 6, f0[1], torch.tensor(-1.0)]
     torch.testing.assert_close(head(features, IMAGES)[0], torch.stack(wanted))
-    equal = ClassMean(q=0.0).head([first, second], [], VIEW)
+    equal = ClassMean(q=0.0, border=0).head([first, second], [], VIEW)
     torch.testing.assert_close(equal(features, IMAGES)[0, 0], (f0[0] + f1[1]) / 2)
+
+
+def test_a_client_that_maps_everything_to_one_feature_gets_no_image() -> None:
+    """Every cosine to its only class is 1, for synthetic pictures too."""
+    sees = torch.randn(2, 64, generator=torch.Generator().manual_seed(0))
+
+    def encode(encoder: Tensors, images: torch.Tensor) -> torch.Tensor:
+        seen = images.flatten(1) @ encoder["matrix"] + encoder["constant"]
+        return F.normalize(seen, dim=1)
+
+    collapsed = {"matrix": torch.zeros(64, 2), "constant": torch.tensor([1.0, 0.0])}
+    honest = {"matrix": sees.T, "constant": torch.zeros(2)}
+    view = server_view(encode=encode)
+    one = upload(0, [0, 0, 50], torch.tensor([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0]]))
+    two = upload(1, [50, 50, 0], torch.tensor([[0.0, 1.0], [0.0, -1.0], [0.0, 0.0]]))
+    encoders = [collapsed, honest]
+    features = torch.stack([torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])])
+    plain = ClassMean(border=0).head([one, two], encoders, view)(features, IMAGES)
+    assert plain[0, 2] == plain[0, 0] == 1
+    off = F.normalize(features + torch.tensor([[[0.0, 0.0]], [[0.2, 0.0]]]), dim=2)
+    assert ClassMean(border=0).head([one, two], encoders, view)(off, IMAGES).argmax() == 2
+    own = owners([one, two], 0.5, torch.device("cpu"))
+    high, low = borders(own, encoders, view, 0.5).tolist()
+    assert high == pytest.approx(0.995)
+    assert 0 <= low < 0.995
 
 
 def test_class_weighted_reads_the_owners_prototypes() -> None:

@@ -7,9 +7,14 @@ import torch
 
 from anchorfl import Experiment
 from anchorfl.data import load_dataset
+from anchorfl.describe import second_moments, with_constant
 from anchorfl.experiment import Result
+from anchorfl.server.fusion.sketched import GuidedHead, SketchGuided
+from anchorfl.tensors import prefixed
+from anchorfl.wire import Upload
+from tests.conftest import server_view
 
-FUSIONS = "sketch-guided,sketch-ridge,class-mean"
+FUSIONS = "sketch-guided,sketch-lda,sketch-ridge,class-mean"
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +25,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 
 def test_guidance_mends_what_clients_alone_confuse(result: Result) -> None:
-    assert result.accuracy["sketch-ridge"] > 0.95
+    assert min(result.accuracy["sketch-ridge"], result.accuracy["sketch-lda"]) > 0.95
     assert result.accuracy["sketch-guided"] > result.accuracy["class-mean"] + 0.05
 
 
@@ -33,9 +38,38 @@ def test_its_predictor_gives_the_runs_answers_and_one_sample_the_same(result: Re
     torch.testing.assert_close(result.predictor(images[5:6])[0], scores[5], atol=1e-4, rtol=1e-4)
 
 
+def test_a_guide_that_explains_more_weighs_more() -> None:
+    """g = guidance / (1 - R^2); of labels drawn at random nothing is explained."""
+    view = server_view(filters=8)
+    draw = torch.Generator().manual_seed(0)
+    rows = with_constant(
+        torch.rand(3000, view.describer()(torch.zeros(1, 1, 8, 8)).shape[1], generator=draw)
+    )
+    told = torch.eye(4)[rows[:, :4].argmax(dim=1)]
+    noise = torch.eye(4)[torch.randint(4, (3000,), generator=draw)]
+
+    def weight(classes: torch.Tensor) -> float:
+        statistics = {
+            **prefixed("sketch_moments", second_moments(rows, classes)),
+            "class_means/mean": torch.eye(4),
+        }
+        counts = classes.sum(dim=0).long()
+        upload = Upload(0, counts, {"prototypes": torch.eye(4)}, statistics)
+        head = SketchGuided().head([upload], [], view)
+        assert isinstance(head, GuidedHead)
+        return head.weight
+
+    assert weight(noise) == pytest.approx(0.1, abs=0.005)
+    assert weight(told) > 0.15
+
+
 def test_without_guidance_it_is_class_mean(tmp_path: Path) -> None:
     settings = {"seed": 11, "device": "cpu", "fusion.sketch-guided.guidance": 0}
-    weighed = {"fusion.class-mean.q": 1, "fusion": "sketch-guided,class-mean"}
+    weighed = {
+        "fusion.class-mean.q": 1,
+        "fusion.class-mean.border": 0,
+        "fusion": "sketch-guided,class-mean",
+    }
     run = Experiment("v4", train={"rounds": 1}, out=tmp_path / "run", **settings, **weighed).run()
     assert run.accuracy["sketch-guided"] == run.accuracy["class-mean"]
 

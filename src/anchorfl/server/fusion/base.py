@@ -39,6 +39,7 @@ class ServerView:
     """What a server has beside the uploads: what it sent down, and a network to encode with.
 
     `anchors` are those that the method's clients align to, if any, for the first of its networks.
+    `pictures` are synthetic, in 0..1: nobody's data, so an encoder that is sure of one is too sure.
     """
 
     seed: int
@@ -46,6 +47,7 @@ class ServerView:
     device: torch.device
     encode: Callable[[Encoder, Tensor], Tensor]
     describer: Callable[[], Describer]
+    pictures: Callable[[], Tensor]
     anchors: Callable[[], Tensor | None] = lambda: None
 
 

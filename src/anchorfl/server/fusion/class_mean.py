@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -16,27 +17,45 @@ from anchorfl.server.fusion.base import PROTOTYPES, Fusion, Head, ServerView, si
 from anchorfl.wire import Upload
 
 LOWEST_COSINE = -1.0
+HIGHEST_BORDER = 0.995
 
 
 class OwnersHead(Head):
-    """Scores: sum_k w_kc cos(f_k, m_kc); a class that no upload describes gets the lowest cosine."""
+    """Scores: sum_k w_kc (1 - (1 - cos(f_k, m_kc)) / (1 - b_k)); with border b_k = 0, the cosines.
+
+    A class that no upload describes gets the lowest score there is.
+    """
 
     directions: Tensor
-    missing: Tensor
+    offsets: Tensor
+    described: Tensor
 
-    def __init__(self, means: Tensor, weights: Tensor) -> None:
+    def __init__(self, means: Tensor, weights: Tensor, borders: Tensor | None = None) -> None:
         super().__init__()
+        units = weights.new_ones(len(weights)) if borders is None else 1 / (1 - borders)
         shares = weights / weights.sum(dim=0).clamp(min=1e-12)
-        self.register_buffer("directions", F.normalize(means, dim=2) * shares[:, :, None])
-        self.register_buffer("missing", LOWEST_COSINE * (weights.sum(dim=0) == 0).float())
+        described = weights.sum(dim=0) > 0
+        scaled = shares * units[:, None]
+        lowest = 1 + (LOWEST_COSINE - 1) * units.max()
+        offsets = torch.where(described, (shares - scaled).sum(dim=0), lowest)
+        self.register_buffer("directions", F.normalize(means, dim=2) * scaled[:, :, None])
+        self.register_buffer("offsets", offsets)
+        self.register_buffer("described", described)
 
     def forward(self, features: Tensor, images: Tensor) -> Tensor:
-        return torch.einsum("knd,kcd->nc", features, self.directions) + self.missing
+        return torch.einsum("knd,kcd->nc", features, self.directions) + self.offsets
 
 
-def owners_head(
+class Owners(NamedTuple):
+    """Per client and class, K x C x d and K x C: what a class is scored by, and with which weight."""
+
+    means: Tensor
+    weights: Tensor
+
+
+def owners(
     uploads: Sequence[Upload], q: float, device: torch.device, elsewhere: Tensor | None = None
-) -> OwnersHead:
+) -> Owners:
     """Every client's class means, weighted by n_kc^q where its upload contains one.
 
     A class that some hold and no mean describes, because all have too few (`upload.min_count`), is
@@ -50,25 +69,49 @@ def owners_head(
     if elsewhere is not None:
         nobody = nobody & ~elsewhere
     weights = counts.float() ** q * torch.where(nobody, counts > 0, described)
-    return OwnersHead(torch.where(nobody[:, None], prototypes, means), weights)
+    return Owners(torch.where(nobody[:, None], prototypes, means), weights)
+
+
+def borders(own: Owners, encoders: Sequence[Encoder], view: ServerView, share: float) -> Tensor:
+    """Per client, the cosine to its nearest class that a share of synthetic pictures stays under.
+
+    They are of no class. An encoder of a single class maps everything to one feature, and has
+    its border next to 1.
+    """
+    if not share:
+        return own.weights.new_zeros(len(own.weights))
+    directions = F.normalize(own.means, dim=2)
+    nearest = []
+    for encoder, client, weights in zip(encoders, directions, own.weights, strict=True):
+        features = view.encode(encoder, view.pictures()).float()
+        cosines = (features @ client[:, : features.shape[1]].T)[:, weights > 0]
+        reached = cosines.amax(dim=1) if cosines.shape[1] else cosines.new_zeros(len(cosines))
+        nearest.append(reached.quantile(share))
+    return torch.stack(nearest).clamp(0, HIGHEST_BORDER)
 
 
 @FUSIONS.register("class-mean")
 @dataclass(frozen=True)
 class ClassMean(Fusion):
-    """Per class, cosines to the clients' class means, weighted by n_kc^q: no prototype is read.
+    """Per class, closeness to the clients' class means, weighted by n_kc^q: no prototype is read.
 
-    sum_k w_kc cos(f_k, m_kc), m_kc client k's mean normalised feature of class c, and w_kc its n_kc^q
-    over the sum of all clients'. Classes under `upload.min_count` samples are left out by the client.
+    sum_k w_kc (1 - (1 - cos(f_k, m_kc)) / (1 - b_k)), m_kc client k's mean normalised feature of class
+    c, and w_kc its n_kc^q over the sum of all clients'. b_k is the cosine that 99 of 100 synthetic
+    pictures stay under: a feature at the mean itself scores 1, one no nearer than they are 0. Classes
+    under `upload.min_count` samples are left out by the client.
     """
 
     needs = ("class_means",)
     mixes = True
-    score_temperature = 0.02
+    score_temperature = 0.7
     q: float = option(0.5, "exponent of a client's class count", at_least=0)
+    border: float = option(
+        0.99, "share of synthetic pictures under the border; 0: plain cosines", at_least=0, below=1
+    )
 
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
-        return owners_head(uploads, self.q, view.device)
+        own = owners(uploads, self.q, view.device)
+        return OwnersHead(*own, borders(own, encoders, view, self.border))
 
 
 @FUSIONS.register("class-weighted")

@@ -8,13 +8,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anchorfl.describe import Describer, ridge, with_constant
+from anchorfl.describe import discriminant, explained, ridge, summed, with_constant
 from anchorfl.models import Encoder
 from anchorfl.options import option
 from anchorfl.registry import FUSIONS
 from anchorfl.server.fusion.base import FEATURES_AND_SKETCH, SKETCH, Fusion, Head, ServerView
-from anchorfl.server.fusion.class_mean import OwnersHead, owners_head
+from anchorfl.server.fusion.class_mean import OwnersHead, owners
+from anchorfl.tensors import Tensors
 from anchorfl.wire import Upload
+
+RIDGE, SHRINKAGE = 0.001, 0.03
+SHRINKAGE_HELP = "what the covariance's diagonal is raised by, relative to its mean"
 
 
 class SketchHead(Head):
@@ -22,10 +26,10 @@ class SketchHead(Head):
 
     matrix: Tensor
 
-    def __init__(self, describer: Describer, matrix: Tensor) -> None:
+    def __init__(self, view: ServerView, matrix: Tensor) -> None:
         super().__init__()
-        self.describer = describer
-        self.register_buffer("matrix", matrix)
+        self.describer = view.describer()
+        self.register_buffer("matrix", matrix.to(view.device))
 
     def knows(self) -> Tensor:
         """The classes that the sums have samples of."""
@@ -35,32 +39,52 @@ class SketchHead(Head):
         return with_constant(self.describer(images)) @ self.matrix
 
 
-def sketch_head(uploads: Sequence[Upload], view: ServerView, share: float) -> SketchHead:
-    """Ridge regression of the labels on sketches."""
-    matrix = ridge((upload.statistic("sketch_moments") for upload in uploads), share)
-    return SketchHead(view.describer(), matrix.to(view.device))
+def sketch_moments(uploads: Sequence[Upload]) -> Tensors:
+    """Of all clients' images together."""
+    return summed(upload.statistic("sketch_moments") for upload in uploads)
 
 
-@FUSIONS.register("sketch-ridge")
 @dataclass(frozen=True)
-class SketchRidge(Fusion):
-    """Ridge regression of the labels on a fixed, untrained sketch of the image; it uses no encoder.
+class OnSketches(Fusion):
+    """Every client sends X'X and X'Y of its sketches; no encoder is asked.
 
-    Every client sends X'X and X'Y of its sketches; their sums are those of all data in one place, so
-    label skew does not touch it. It is what one gets without training anything.
+    Their sums are those of all data in one place, so label skew does not touch them. It is what one
+    gets without training anything.
     """
 
     needs = ("sketch_moments",)
     mixes = True
-    score_temperature = 0.19
     reads = SKETCH
-    ridge: float = option(0.001, "ridge penalty, relative to the mean diagonal of X'X", above=0)
 
     def encoders(self, uploads: Sequence[Upload]) -> list[Encoder]:
         return []
 
+
+@FUSIONS.register("sketch-lda")
+@dataclass(frozen=True)
+class SketchDiscriminant(OnSketches):
+    """Linear discriminant analysis of a fixed, untrained sketch of the image; it uses no encoder.
+
+    Scores are log-likelihoods of normal distributions with one covariance, from the clients' sums.
+    """
+
+    score_temperature = 0.12
+    shrinkage: float = option(SHRINKAGE, SHRINKAGE_HELP, above=0)
+
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
-        return sketch_head(uploads, view, self.ridge)
+        return SketchHead(view, discriminant(sketch_moments(uploads), self.shrinkage))
+
+
+@FUSIONS.register("sketch-ridge")
+@dataclass(frozen=True)
+class SketchRidge(OnSketches):
+    """Ridge regression of the labels on the sketch that sketch-lda has; it uses no encoder."""
+
+    score_temperature = 0.19
+    ridge: float = option(RIDGE, "ridge penalty, relative to the mean diagonal of X'X", above=0)
+
+    def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
+        return SketchHead(view, ridge(sketch_moments(uploads), self.ridge))
 
 
 class GuidedHead(Head):
@@ -77,28 +101,32 @@ class GuidedHead(Head):
     def forward(self, features: Tensor, images: Tensor) -> Tensor:
         guidance: Tensor = self.guide(features, images)
         scores: Tensor = self.owners(features, images)
-        alone = (self.owners.missing < 0) & self.guide.knows()
+        alone = ~self.owners.described & self.guide.knows()
         return torch.where(alone, guidance, scores) + self.weight * guidance
 
 
 @FUSIONS.register("sketch-guided")
 @dataclass(frozen=True)
 class SketchGuided(Fusion):
-    """class-mean's scores plus g times sketch-ridge's; one exchange.
+    """Cosines to the clients' class means plus g times sketch-lda's scores; one exchange.
 
-    sum_k w_kc cos(f_k, m_kc) + g s_c, with s_c the scores of `sketch-ridge`, in which a true class has
-    1 on average. A client's encoder cannot tell what it never saw; the sketch saw all classes.
+    sum_k w_kc cos(f_k, m_kc) + g s_c, with s_c the scores of `sketch-lda`, in which a true class has
+    1 on average. A client's encoder cannot tell what it never saw; the sketch saw all classes. The
+    more of the labels it explains, the more it weighs: g = guidance / (1 - R^2), R^2 from the sums.
     """
 
     needs = ("class_means", "sketch_moments")
     mixes = True
-    score_temperature = 0.037
+    score_temperature = 0.06
     reads = FEATURES_AND_SKETCH
     q: float = option(1.0, "exponent of a client's class count", at_least=0)
-    guidance: float = option(0.1, "g, weight of the sketch's scores", at_least=0)
-    ridge: float = option(0.001, "ridge penalty, relative to the mean diagonal of X'X", above=0)
+    guidance: float = option(
+        0.1, "g (1 - R^2), weight of the sketch's scores where it explains little", at_least=0
+    )
+    shrinkage: float = option(SHRINKAGE, SHRINKAGE_HELP, above=0)
 
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
-        guide = sketch_head(uploads, view, self.ridge)
-        owners = owners_head(uploads, self.q, view.device, guide.knows())
-        return GuidedHead(owners, guide, self.guidance)
+        moments = sketch_moments(uploads)
+        guide = SketchHead(view, discriminant(moments, self.shrinkage))
+        own = OwnersHead(*owners(uploads, self.q, view.device, guide.knows()))
+        return GuidedHead(own, guide, self.guidance / (1 - explained(moments, RIDGE)))

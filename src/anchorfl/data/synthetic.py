@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anchorfl.data import Shape
+from anchorfl.data.facts import Shape
 from anchorfl.randomness import generator
 
 AT_ONCE = 2000

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from anchorfl.start import synthetic_pictures
+from anchorfl.data import synthetic_pictures
 
 CPU = torch.device("cpu")
 
