@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import statistics
 
-from benchmarks.tables.figures import Row, lines, percent, run, table
+from benchmarks.tables.figures import RECORDS, Row, lines, percent, run, table
+
+from anchorfl.runs import Summary
 
 SEEDS = (1, 2, 3)
 FUSIONS = {
@@ -36,8 +38,7 @@ def fusions() -> list[Row]:
         cells = []
         for data, alpha in columns:
             own = [x["accuracy"][rule] for x in found if (x["dataset"], x["alpha"]) == (data, alpha)]
-            mean = percent(statistics.mean(own))
-            cells.append(f"{mean} ± {percent(statistics.stdev(own))}" if len(own) > 1 else mean)
+            cells.append(of_seeds(own))
         rows.append([f"`{rule}`{remark}", *cells])
     return rows
 
@@ -93,4 +94,80 @@ def start_widths() -> list[Row]:
             name = f"{found['width']:,}, {side} x {side}, {found['sums']}"
             numbers = [f"{found[key]:.1f}" for key in ("validation", "test", "MB")]
             rows.append([name, *numbers])
+    return rows
+
+
+STARTED = {
+    "CIFAR-10, 5": ("cifar10", "cifar10-k5"),
+    "CIFAR-10, 10": (None, "cifar10-k10"),
+    "SVHN, 5": ("svhn", "svhn-k5"),
+    "CIFAR-100, 5": ("cifar100", "cifar100-k5"),
+}
+"""Column: the data set whose runs from scratch are recorded, and the runs from a start."""
+
+
+def started(prefix: str) -> list[Summary]:
+    return [run(f"start/{path.name}").summary for path in sorted(RECORDS.glob(f"start/{prefix}-*"))]
+
+
+def of_seeds(shares: list[float]) -> str:
+    """Their mean, and their standard deviation where there are several."""
+    mean = percent(statistics.mean(shares))
+    return f"{mean} ± {percent(statistics.stdev(shares))}" if len(shares) > 1 else mean
+
+
+@table("start")
+def from_a_start() -> list[Row]:
+    """alpha 0.05; the mean of seeds 1 to 3 with five clients on CIFAR-10, else seed 1."""
+    scratch = [x for x in lines("fusions-h200.jsonl") if x["method"] == "v4" and x["alpha"] == 0.05]
+    rows = [["", *STARTED]]
+    for rule, name in (
+        ("sketch-guided", "from scratch, one exchange"),
+        ("joint-sketch-ridge", "from scratch, two"),
+    ):
+        cells = []
+        for data, prefix in STARTED.values():
+            seeds = [int(path.name[-1]) for path in RECORDS.glob(f"start/{prefix}-*")]
+            own = [x["accuracy"][rule] for x in scratch if x["dataset"] == data and x["seed"] in seeds]
+            cells.append(of_seeds(own) if own else "not measured")
+        rows.append([name, *cells])
+    for rule, name in (
+        ("sketch-lda", "start, nobody trains: `sketch-lda`"),
+        ("class-mean", "start, encoders alone: `class-mean`"),
+        ("sketch-guided", "**start, one exchange: `sketch-guided`**"),
+        ("joint-sketch-ridge", "**start, two: `joint-sketch-ridge`**"),
+        ("joint-sketch-lda", "a discriminant analysis on the sums of that"),
+    ):
+        found = [started(prefix) for _, prefix in STARTED.values()]
+        rows.append([name, *(of_seeds([x.final_accuracy[rule] for x in own]) for own in found)])
+    for name, rule in (
+        ("MB up per client, one exchange", "sketch-guided"),
+        ("two", "joint-sketch-ridge"),
+    ):
+        sizes = [(started(p)[0].fusion_bytes or {})[rule] for _, p in STARTED.values()]
+        rows.append([name, *(f"{size / 1e6:.0f}" for size in sizes)])
+    times = [statistics.median(x.train_seconds for x in started(p)) for _, p in STARTED.values()]
+    rows.append(["training, s on one H200", *(f"{each:.0f}" for each in times)])
+    return rows
+
+
+@table("start-none")
+def nobody_trains() -> list[Row]:
+    """Sums alone; what is in brackets is of ridge regression on the same sums."""
+    rows = [["network", "`describe.width`", "CIFAR-10", "CIFAR-100", "SVHN", "MB up per client"]]
+    for kind, name in (("none", "synthetic pictures"), ("imagenet", "ImageNet (EfficientNet-Lite0)")):
+        for width in (3000, 4000):
+            found = {x: RECORDS / f"start/{kind}-{x}-{width}" for x in ("cifar10", "cifar100", "svhn")}
+            ends = {x: run(f"start/{path.name}").summary for x, path in found.items() if path.is_dir()}
+            if not ends:
+                continue
+            cells = [
+                f"{percent(ends[x].final_accuracy['sketch-lda'])}"
+                f" ({percent(ends[x].final_accuracy['sketch-ridge'])})"
+                if x in ends
+                else "not measured"
+                for x in found
+            ]
+            sizes = [max(filter(None, end.upload_bytes)) / 1e6 for end in ends.values()]
+            rows.append([name, f"{width:,}", *cells, f"{min(sizes):.1f} to {max(sizes):.1f}"])
     return rows
