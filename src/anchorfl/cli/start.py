@@ -34,6 +34,10 @@ def start(
             show_default=False,
         ),
     ] = None,
+    width: Annotated[
+        int,
+        typer.Option(help="Numbers of the widest description; describe.width takes fewer.", min=1),
+    ] = 4000,
     seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
 ) -> None:
     """Make a common start: train an encoder on synthetic pictures, which are nobody's data.
@@ -55,4 +59,4 @@ def start(
     shape = (1 if grey else 3, pixels, pixels)
     given = None if weights is None else str(weights)
     with stoppable():
-        start_and_report(make_console(), file, shape, encoder, given, pictures, epochs, seed)
+        start_and_report(make_console(), file, shape, encoder, given, pictures, epochs, width, seed)

@@ -27,6 +27,7 @@ def start_and_report(
     weights: str | None,
     pictures: int | None,
     epochs: int | None,
+    width: int,
     seed: int,
 ) -> None:
     if file.suffix != ".safetensors" or file.is_dir():
@@ -38,6 +39,7 @@ def start_and_report(
         weights=weights,
         pictures=pictures or usual[0],
         epochs=(usual[1] if weights is None else 0) if epochs is None else epochs,
+        width=width,
         seed=seed,
     )
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +53,6 @@ def start_and_report(
     data = start.to_bytes()
     write_whole(file, data)
     keep.unlink(missing_ok=True)
-    width = start.basis.shape[1]
     say(console, f"start: {file}, {len(data) / 1e6:,.1f} MB, hash {start.hash[:12]}")
-    say(console, f"description: up to {width:,} numbers (describe.width)")
+    say(console, f"description: up to {start.basis.shape[1]:,} numbers (describe.width)")
     say(console, f"use it: anchorfl run v4 model.weights={file}")

@@ -25,8 +25,6 @@ from anchorfl.wire import Start, Task, digest, pack, unpack
 
 MEAN, STD = 0.5, 0.25
 """How the pictures are normalised."""
-WIDEST = 4000
-"""Numbers of the widest description that a start can give."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,8 @@ class StartOptions:
     """`pictures` of `shape` are seen `epochs` times each, two views at a time.
 
     `encoder` is a built-in one or code of the user's own, from saved `weights` if it has any; with 0
-    epochs these are taken as they are. The rates were chosen on held-out CIFAR-10 training images.
+    epochs these are taken as they are. `width` numbers are the widest description it can give. The
+    rates were chosen on held-out CIFAR-10 training images.
     """
 
     shape: Shape
@@ -42,6 +41,7 @@ class StartOptions:
     pictures: int
     epochs: int
     weights: str | None = None
+    width: int = 4000
     batch_size: int = 256
     lr: float = 0.3
     weight_decay: float = 5e-4
@@ -142,10 +142,10 @@ def describing(
     stages = Stages(encoder, public_name(options.encoder), facts, shape, mirrored=True)
     sketch = Sketch.drawn(shape, usual_filters(shape[1]), options.seed, mirrored=True)
     describer = Describer(sketch, stages).to(device)
-    some = images[: WIDEST * 3 // 2]
+    some = images[: options.width * 3 // 2]
     parts = some.tensor_split(-(-len(some) // images_at_once(device, shape[1] * shape[2])))
     rows = torch.cat([describer.everything(part.to(device).float() / 255) for part in parts])
-    basis = principal_basis(rows, WIDEST).half().cpu()
+    basis = principal_basis(rows, options.width).half().cpu()
     kept = {name: value.detach().cpu().clone() for name, value in weights.items()}
     tensors = {"kernels": sketch.kernels.cpu(), "offsets": sketch.offsets.cpu()}
     name = public_name(options.encoder)
