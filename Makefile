@@ -5,13 +5,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test soak fuzz lint bench clean
+.PHONY: demo test flower soak fuzz lint bench clean
 
 demo: $(READY)
 	$(BIN)/anchorfl demo
 
 test: lint
 	$(BIN)/pytest
+
+# A SuperLink and three SuperNodes as processes, with certificates and keys: about four minutes.
+flower: $(READY)
+	$(BIN)/pytest -m flower -n 0
 
 # Twenty kills of a run, five of a sweep, fifty damaged checkpoints: about fifteen minutes.
 soak: $(READY)

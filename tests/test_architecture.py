@@ -27,7 +27,7 @@ LAYERS = [
     {"runs"},
     {"diagnose"},
     {"engine"},
-    {"start"},
+    {"start", "flower_app"},
     {"predictor"},
     {"experiment"},
     {"sweep"},

@@ -12,12 +12,12 @@ from __future__ import annotations
 import re
 import sys
 
-from benchmarks.tables import fusion, lambdas, security, study
+from benchmarks.tables import deploy, fusion, lambdas, security, study
 from benchmarks.tables.figures import HERE, TABLES, Row
 
 DOCS = HERE.parents[1] / "docs"
-PAGES = ("study.md", "lambda.md", "fusion.md", "security.md")
-MAKERS = (study, lambdas, fusion, security)
+PAGES = ("study.md", "lambda.md", "fusion.md", "security.md", "deploy.md")
+MAKERS = (study, lambdas, fusion, security, deploy)
 """Imported for the tables that they keep."""
 
 

@@ -156,6 +156,9 @@ class DescribeOptions:
 @dataclass(frozen=True)
 class ServerOptions:
     min_sites: int = option(1, "uploads that must be admitted before anything is fused", at_least=1)
+    timeout: float = option(
+        3600.0, "seconds that a server on Flower waits for the sites, per exchange", above=0
+    )
     max_samples: int = option(10_000_000, "samples that one site may name at most", at_least=1)
     robust: str = option(
         "off",

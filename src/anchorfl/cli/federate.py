@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from anchorfl.cli.run import stoppable
-from anchorfl.errors import UserError
 from anchorfl.settings import parse_words
 
 task_app = typer.Typer(help="Make and look at a task, what all sites are sent.", no_args_is_help=True)
@@ -113,26 +112,13 @@ def site_train(
     Example:
       anchorfl site train task.safetensors --data images --name north -o north.upload
     """
+    from anchorfl.engine import SiteOptions
     from anchorfl.report.console import make_console
     from anchorfl.report.federating import read_task, train_and_write
 
-    if counts not in ("exact", "large"):
-        raise UserError(f"--counts {counts}: must be exact or large")
+    site = SiteOptions(data, name, holdout, encoder, telemetry, counts, device, threads)
     with stoppable():
-        train_and_write(
-            make_console(),
-            read_task(task, model),
-            data,
-            name,
-            out,
-            holdout,
-            encoder,
-            telemetry,
-            counts,
-            device,
-            threads,
-            sign,
-        )
+        train_and_write(make_console(), read_task(task, model), site, out, sign)
 
 
 @site_app.command("describe")
@@ -221,6 +207,34 @@ def server_fuse(
     from anchorfl.report.federating import fuse_and_report, read_task
 
     fuse_and_report(make_console(), read_task(task, model), files, out, without or [], allowed_signers)
+
+
+@server_app.command("flower")
+def server_flower(
+    task: TaskFile,
+    sites: Annotated[str, typer.Option(help="Names of the sites, with commas.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.", show_default=False)],
+    superlink: Annotated[
+        str | None,
+        typer.Option(
+            help="Its name in Flower's config.toml; default: its default.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Ask sites that are connected to a Flower SuperLink, and fuse what they send.
+
+    Run it on the SuperLink's machine (docs/deploy.md). It ends non-zero where the run does not
+    complete; server.min_sites and server.timeout of the task say when to go on without a site.
+
+    \b
+    Example:
+      anchorfl server flower task.safetensors --sites north,south,west -o model
+    """
+    from anchorfl.report.console import make_console
+    from anchorfl.report.on_flower import run_on_flower
+
+    with stoppable():
+        run_on_flower(make_console(), task, sites, out, superlink)
 
 
 @server_app.command("scores")

@@ -21,7 +21,7 @@ from anchorfl.engine.in_process import stepper_for
 from anchorfl.engine.run_data import data_of, facts_of
 from anchorfl.engine.running import read_begun, run_in_folder
 from anchorfl.engine.server_run import Received, fuse_files, request_of
-from anchorfl.engine.site_run import describe_site, read_site, rehearse, train_site, upload_to_send
+from anchorfl.engine.site_run import SiteOptions, describe_site, read_site, rehearse, site_upload
 from anchorfl.engine.stored_uploads import packed, start_of, uploads_of, write_uploads
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "RoundEnded",
     "RunEnded",
     "RunStarted",
+    "SiteOptions",
     "Warned",
     "as_record",
     "check",
@@ -54,10 +55,9 @@ __all__ = [
     "rehearse",
     "request_of",
     "run_in_folder",
+    "site_upload",
     "start_of",
     "stepper_for",
-    "train_site",
-    "upload_to_send",
     "uploads_of",
     "write_uploads",
 ]

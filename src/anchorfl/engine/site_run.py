@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +20,46 @@ from anchorfl.registry import STATISTICS
 from anchorfl.runs import Run, RunFolder, read_run
 from anchorfl.settings import SMALL_IMAGE
 from anchorfl.site import Client, Trainer
-from anchorfl.wire import ClientRound, Description, Request, Task, Upload, digest
+from anchorfl.wire import ClientRound, Description, Request, Task, Upload, checked_name, digest
 
 EVERYTHING, LARGE = "exact", "large"
 REHEARSED = 3
 """Batches."""
+
+
+@dataclass(frozen=True)
+class SiteOptions:
+    """What a site decides for itself; no task can.
+
+    `holdout` and `encoder` are the task's where they are not given. Of its rounds nothing leaves
+    without `telemetry`; `counts` are exact, or of large classes alone.
+    """
+
+    data: Path
+    name: str
+    holdout: float | None = None
+    encoder: str | None = None
+    telemetry: bool = False
+    counts: str = EVERYTHING
+    device: str = "auto"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if not checked_name(self.name):
+            raise UserError("a site needs a name (--name)")
+        if self.counts not in (EVERYTHING, LARGE):
+            raise UserError(f"--counts {self.counts}: must be {EVERYTHING} or {LARGE}")
+
+
+def site_upload(
+    task: Task, site: SiteOptions, folder: Path, listeners: tuple[Listener, ...] = ()
+) -> tuple[Run, bytes]:
+    """Train in a folder, or go on there; the run, which stays, and what leaves the site."""
+    images = read_site(task, site.data, site.holdout)
+    run = train_site(
+        task, site.name, images, folder, site.encoder, site.device, site.threads, listeners
+    )
+    return run, upload_to_send(run, site.telemetry, site.counts).to_bytes()
 
 
 def read_site(task: Task, root: Path, holdout: float | None = None) -> tuple[Split, Split]:

@@ -14,14 +14,14 @@ from anchorfl.data import ImageFacts, site_files
 from anchorfl.data import read_images as read_files
 from anchorfl.engine import (
     Received,
+    SiteOptions,
     check,
     describe_site,
     fuse_files,
     read_site,
     rehearse,
     request_of,
-    train_site,
-    upload_to_send,
+    site_upload,
 )
 from anchorfl.errors import UserError
 from anchorfl.files import write_whole
@@ -142,25 +142,14 @@ def check_site(
 def train_and_write(
     console: Console,
     task: Task,
-    data: Path,
-    name: str,
+    site: SiteOptions,
     out: Path,
-    holdout: float | None,
-    encoder: str | None,
-    telemetry: bool,
-    counts: str,
-    device: str,
-    threads: int | None,
     key: Path | None,
 ) -> None:
-    if not checked_name(name):
-        raise UserError("--name: a site needs a name")
-    images = read_site(task, data, holdout)
     folder = out.with_name(f"{out.name}.training")
-    run = train_site(task, name, images, folder, encoder, device, threads, (show_progress(console),))
-    content = upload_to_send(run, telemetry, counts).to_bytes()
+    run, content = site_upload(task, site, folder, (show_progress(console),))
     write_whole(out, content)
-    show_parts(console, content, f"what leaves {name}")
+    show_parts(console, content, f"what leaves {site.name}")
     if key is not None:
         say(console, f"signature: {sign(out, key)}")
     say(console, f"report, for this site alone: {run.files.page}")
