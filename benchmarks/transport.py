@@ -83,7 +83,8 @@ def on_flower(folder: Path) -> dict[str, float]:
     env = {**ENV, "FLWR_HOME": str(folder / "flower")}
     (folder / "flower").mkdir()
     (folder / "flower" / "config.toml").write_text(
-        f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "127.0.0.1:{port}"\ninsecure = true\n'
+        '[superlink]\ndefault = "here"\n\n[superlink.here]\ninsecure = true\n'
+        f'address = "127.0.0.1:{port}"\n'
     )
     link = f"flower-superlink --insecure --host 127.0.0.1 --port {port}"
     commands = [[*link.split(), "--disable-runtime-dependency-installation"]]

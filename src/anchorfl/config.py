@@ -168,6 +168,14 @@ class ServerOptions:
 
 
 @dataclass(frozen=True)
+class FlowerOptions:
+    cpus: float = option(1.0, "CPU cores that a client takes, with engine=flower", above=0)
+    gpus: float = option(
+        0.0, "GPUs that a client takes, with engine=flower: 0.2 for five on one", at_least=0
+    )
+
+
+@dataclass(frozen=True)
 class GeneralOptions:
     seed: int = option(0, "random seed", at_least=0)
     device: str = option("auto", "auto, cpu, cuda, cuda:1, mps")
@@ -175,6 +183,11 @@ class GeneralOptions:
         None,
         "CPU threads; unset: 1 for images up to 28 pixels, else the cores that are free at the start",
         at_least=1,
+    )
+    engine: str = option(
+        "in-process",
+        "in-process, or flower: every client a node of Flower's simulation runtime",
+        choices=("in-process", "flower"),
     )
     out: str | None = option(None, "run folder; unset: a new one under runs/")
     track: str | None = option(
@@ -193,6 +206,7 @@ SECTIONS: dict[str, type] = {
     "upload": UploadOptions,
     "describe": DescribeOptions,
     "server": ServerOptions,
+    "flower": FlowerOptions,
 }
 
 
@@ -219,6 +233,7 @@ class Config:
     upload: UploadOptions
     describe: DescribeOptions
     server: ServerOptions
+    flower: FlowerOptions
     align: Balance
     target: AlignTarget | None
     fusion: dict[str, Fusion]

@@ -105,7 +105,7 @@ def test_a_file_brings_no_code_along(result: Result, tmp_path: Path) -> None:
     [
         ('"kind"', '"kinD"'),
         ('"plain"', '"plaiN"'),
-        ('"temperature": 0.7', '"temperature": "ab"'),
+        ('"temperature": 0.4', '"temperature": "ab"'),
         ("head/directions", "head/directionz"),
     ],
 )

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from anchorfl import Experiment
+from anchorfl.errors import UserError
 from anchorfl.report.on_flower import QUIET
-from anchorfl.runs import read_run
+from anchorfl.runs import Run, read_run
 from anchorfl.settings import read_preset
 from tests.seam.test_files import ENCODERS, PRESET, SITES, place, told
 
@@ -234,3 +235,32 @@ def test_a_site_killed_in_the_middle_is_named(flower: Flower, needed: int) -> No
         assert read_run(flower.folder / "model-2").summary.sites == ["north", "west"]
     else:
         assert "2 of 3 sites" in said
+
+
+@pytest.mark.parametrize(
+    ("method", "fusion"),
+    [("v12-gamma", "sketch-guided,joint-ridge"), ("fedavg", "parameter-mean"), ("none", "sketch-lda")],
+)
+def test_the_simulation_runtime_gives_the_records_of_one_process(
+    method: str, fusion: str, tmp_path: Path
+) -> None:
+    words = {"train": {"rounds": 2}, "fusion": fusion, "seed": 1, "threads": 1, "device": "cpu"}
+    here = Experiment(method, **words, out=tmp_path / "here").run()
+    there = Experiment(method, **words, engine="flower", out=tmp_path / "there").run()
+
+    def untimed(run: Run) -> list[dict[str, object]]:
+        return [{k: v for k, v in each.items() if "second" not in k} for each in run.metrics]
+
+    assert untimed(there.run) == untimed(here.run)
+    assert there.summary.final_accuracy == here.summary.final_accuracy
+    assert there.summary.confusion == here.summary.confusion
+    for number, own in enumerate(here.summary.upload_bytes):
+        if own is not None:
+            uploads = [run.files.upload(number).read_bytes() for run in (here.run, there.run)]
+            assert uploads[0] == uploads[1]
+
+
+def test_what_flower_cannot_measure_is_refused(tmp_path: Path) -> None:
+    words = {"train": {"rounds": 1, "evaluate_inside": True}, "engine": "flower"}
+    with pytest.raises(UserError, match="evaluate_inside"):
+        Experiment("v4", **words, out=tmp_path / "run").run()

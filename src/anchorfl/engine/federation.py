@@ -133,9 +133,20 @@ class Federation:
     def run(self, folder: str) -> Outcome:
         """On the run's own number of threads."""
         with using_threads(self.config.general.threads or torch.get_num_threads()):
+            if self.config.general.engine == "flower":
+                return self._run_on_flower(folder)
             return self._run(folder)
 
-    def _run(self, folder: str) -> Outcome:
+    def _run_on_flower(self, folder: str) -> Outcome:
+        try:
+            from anchorfl.engine.on_flower import simulated
+        except ModuleNotFoundError:
+            wanted = "pip install 'anchorfl[flower]'"
+            raise UserError(f"engine=flower: Flower is not installed: {wanted}") from None
+        holding = [number for number, own in enumerate(self.partition.clients) if len(own)]
+        return simulated(self.config, holding, lambda engine: self._run(folder, engine))
+
+    def _run(self, folder: str, engine: Engine | None = None) -> Outcome:
         """The loop, written once: every site trains alone, then the server looks at all of them."""
         self._announce(folder)
         store = ImageStore(self.dataset.train, self.device)
@@ -144,7 +155,8 @@ class Federation:
         self._fill_bank(store)
         server = Server(self.task, self.device)
         own = self.partition.clients
-        engine = InProcess(own, store, test, self.device, self.sites, self.encoder)
+        if engine is None:
+            engine = InProcess(own, store, test, self.device, self.sites, self.encoder)
         engine.send(self.task)
         if self.begun is not None:
             server.task = self.begun.task_now(self.task)

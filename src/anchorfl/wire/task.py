@@ -23,6 +23,9 @@ from anchorfl.wire.start import Start, describer_for, read_start
 LOCAL_KEYS = (
     "device",
     "threads",
+    "engine",
+    "flower.cpus",
+    "flower.gpus",
     "out",
     "track",
     "data.root",

@@ -14,9 +14,9 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 from anchorfl.engine import SiteOptions, describe_site, read_site, site_upload
+from anchorfl.engine.flower_messages import packed, unpacked
 from anchorfl.errors import UserError
 from anchorfl.wire import Request, Task
-from anchorfl_flower.messages import packed, unpacked
 
 app = ClientApp()
 OWN = ("holdout", "encoder", "telemetry", "counts", "device", "threads")

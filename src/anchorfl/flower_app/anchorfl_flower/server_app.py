@@ -11,9 +11,9 @@ from flwr.app import Context, Message
 from flwr.serverapp import Grid, ServerApp
 
 from anchorfl.engine import fuse_files, request_of
+from anchorfl.engine.flower_messages import packed, unpacked
 from anchorfl.errors import UserError
 from anchorfl.wire import Description, Task, Upload
-from anchorfl_flower.messages import packed, unpacked
 
 app = ServerApp()
 SECONDS_BETWEEN_LOOKS = 0.5

@@ -103,7 +103,7 @@ class ClassMean(Fusion):
 
     needs = ("class_means",)
     mixes = True
-    score_temperature = 0.7
+    score_temperature = 0.4
     q: float = option(0.5, "exponent of a client's class count", at_least=0)
     border: float = option(
         0.99, "share of synthetic pictures under the border; 0: plain cosines", at_least=0, below=1

@@ -1,0 +1,23 @@
+"""What travels on Flower: bytes of a task, an upload, a request or an answer, as files contain them."""
+
+from __future__ import annotations
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, RecordDict
+
+PARTS = "anchorfl"
+
+
+def packed(**parts: bytes) -> RecordDict:
+    """An array each, which Flower sends in pieces."""
+    arrays = {name: Array(np.frombuffer(data, np.uint8)) for name, data in parts.items()}
+    return RecordDict({PARTS: ArrayRecord(arrays)})
+
+
+def unpacked(content: RecordDict, name: str) -> bytes:
+    data: bytes = content.array_records[PARTS][name].numpy().tobytes()
+    return data
+
+
+def has(content: RecordDict, name: str) -> bool:
+    return PARTS in content.array_records and name in content.array_records[PARTS]
