@@ -131,7 +131,7 @@ def test_imports_go_from_upper_layers_to_lower_ones() -> None:
 
 
 def test_a_room_is_entered_through_its_door() -> None:
-    """Exceptions: the command imports one report, what needs Triton or Flower is imported where used."""
+    """Exceptions: the command imports one report; what needs Triton or Flower is imported in place."""
     through_the_wall = [
         each
         for each in IMPORTS

@@ -74,6 +74,22 @@ def data_show(
     datasets.show_partition(make_console(), words, figure or Path(f"partition-{name}.png"), save)
 
 
+@data_app.command("example")
+def data_example(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", show_default=False)],
+) -> None:
+    """Write digits as pictures at three sites, to try docs/deploy.md with.
+
+    \b
+    Example:
+      anchorfl data example example
+    """
+    from anchorfl.report import datasets
+    from anchorfl.report.console import make_console
+
+    datasets.make_example(make_console(), folder)
+
+
 @data_app.command("split")
 def data_split(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", show_default=False)],

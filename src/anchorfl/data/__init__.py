@@ -8,11 +8,12 @@ from anchorfl.data.facts import ImageFacts, Shape
 from anchorfl.data.fetch import fetch_dataset
 from anchorfl.data.folder import SUFFIXES, class_folders, listed, read_images
 from anchorfl.data.partition import Partition, labels_hash, load_partition
-from anchorfl.data.sites import site_files, split_by_table
+from anchorfl.data.sites import EXAMPLE, site_files, split_by_table, write_example
 from anchorfl.data.store import ImageStore
 from anchorfl.data.synthetic import synthetic_pictures
 
 __all__ = [
+    "EXAMPLE",
     "SUFFIXES",
     "UNCHANGED",
     "Augmentation",
@@ -38,4 +39,5 @@ __all__ = [
     "site_files",
     "split_by_table",
     "synthetic_pictures",
+    "write_example",
 ]

@@ -8,6 +8,8 @@ from math import floor
 from pathlib import Path, PurePosixPath
 
 import numpy as np
+from PIL import Image
+from sklearn.datasets import load_digits
 
 from anchorfl.config import DataOptions
 from anchorfl.data.dataset import Labels, Sites, Split
@@ -55,6 +57,24 @@ def site_files(
             steps = (floor(count * holdout + 1e-9) for count in (number, number + 1))
             (train if len(set(steps)) == 1 else test).append(file)
     return train, test
+
+
+EXAMPLE = {"north": (0, 1, 2, 3), "south": (3, 4, 5, 6), "west": (6, 7, 8, 9, 0)}
+"""Sites of an example, and the digits that they hold."""
+
+
+def write_example(folder: Path) -> None:
+    """Digits as pictures at three sites, folder/SITE/CLASS/picture, and classes.txt beside them."""
+    if folder.exists():
+        raise UserError(f"{folder}: is there already")
+    digits = load_digits()
+    for number, (image, label) in enumerate(zip(digits.images, digits.target, strict=True)):
+        owners = [site for site, labels in EXAMPLE.items() if label in labels]
+        home = folder / owners[number % len(owners)] / f"digit {label}"
+        home.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((image * 255 / 16).astype(np.uint8)).save(home / f"{number:04d}.png")
+    names = "".join(f"digit {label}\n" for label in range(10))
+    (folder / "classes.txt").write_text(names)
 
 
 def split_by_table(root: Path, table: Path) -> tuple[Partition, list[str], Labels]:

@@ -8,7 +8,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from anchorfl.data import draw_name, draw_partition, fetch_dataset, load_dataset, split_by_table
+from anchorfl.data import (
+    EXAMPLE,
+    draw_name,
+    draw_partition,
+    fetch_dataset,
+    load_dataset,
+    split_by_table,
+    write_example,
+)
 from anchorfl.registry import DATASETS
 from anchorfl.report.console import say
 from anchorfl.report.methods import lines_of
@@ -58,6 +66,13 @@ def show_partition(
         say(console, f"partition: {save}")
     path = plot_partition(counts, dataset.class_names, title, figure)
     say(console, f"figure: {path}")
+
+
+def make_example(console: Console, folder: Path) -> None:
+    write_example(folder)
+    for site, digits in EXAMPLE.items():
+        say(console, f"{folder / site}: digits {', '.join(map(str, digits))}")
+    say(console, f"class names: {folder / 'classes.txt'}")
 
 
 def split_folder(console: Console, folder: Path, table: Path, out: Path) -> None:
