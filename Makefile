@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test flower soak fuzz lint bench clean
+.PHONY: demo docs-images test flower soak fuzz lint bench clean
 
 demo: $(READY)
 	$(BIN)/anchorfl demo
@@ -29,6 +29,10 @@ fuzz: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/speed.py --profile
+
+# The pictures of README and docs that no run makes.
+docs-images: $(READY)
+	$(BIN)/python -m benchmarks.pictures
 
 lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks

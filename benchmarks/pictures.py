@@ -1,0 +1,94 @@
+"""The pictures of README and docs that no run makes: make docs-images.
+
+python -m benchmarks.pictures
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+from benchmarks.tables.figures import RECORDS, lines, run
+
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+INK, PALE, WARM, COOL = "#1f2933", "#e4e7eb", "#b44d12", "#2b6cb0"
+SITES = {"north": "cats, dogs", "south": "dogs, deer", "west": "ships"}
+
+
+def box(axes: plt.Axes, x: float, y: float, title: str, text: str, colour: str) -> None:
+    frame = mpl.patches.FancyBboxPatch(
+        (x - 0.95, y - 0.36), 1.9, 0.72, boxstyle="round,pad=0.04", fc="white", ec=colour, lw=1.6
+    )
+    axes.add_patch(frame)
+    axes.text(x, y + 0.12, title, ha="center", va="center", color=colour, weight="bold", size=11)
+    axes.text(x, y - 0.16, text, ha="center", va="center", color=INK, size=8.5)
+
+
+def arrow(axes: plt.Axes, start: tuple[float, float], end: tuple[float, float], colour: str) -> None:
+    style = {"arrowstyle": "-|>", "color": colour, "lw": 1.6, "shrinkA": 2, "shrinkB": 2}
+    axes.annotate("", xy=end, xytext=start, arrowprops=style)
+
+
+def flow() -> None:
+    """Sites, one upload each, one predictor."""
+    figure, axes = plt.subplots(figsize=(9, 3.1))
+    for y, (name, classes) in zip((2.2, 1.1, 0.0), SITES.items(), strict=True):
+        box(axes, 1.0, y, f"site {name}", f"images of {classes}", COOL)
+        arrow(axes, (1.95, y), (4.15, 1.1 + (y - 1.1) * 0.25), COOL)
+    axes.text(3.4, 2.42, "one upload each", ha="center", color=COOL, size=9.5)
+    axes.text(3.4, 2.18, "encoder, class means, sums", ha="center", color=INK, size=8)
+    box(axes, 5.1, 1.1, "server", "admits, fuses", WARM)
+    arrow(axes, (6.05, 1.1), (7.0, 1.1), WARM)
+    box(axes, 8.0, 1.1, "one predictor", "knows all classes", WARM)
+    axes.text(1.0, -0.62, "images stay; each site trains alone, once", ha="center", color=INK, size=8.5)
+    axes.set(xlim=(-0.1, 9.1), ylim=(-0.75, 2.75))
+    axes.axis("off")
+    save(figure, "flow.png")
+
+
+def starts() -> None:
+    """What a common start adds, from records: CIFAR-10, alpha 0.05, five clients, seeds 1 to 3."""
+    scratch = [
+        each["accuracy"]
+        for each in lines("fusions-h200.jsonl")
+        if each["method"] == "v4" and each["dataset"] == "cifar10" and each["alpha"] == 0.05
+        if each["seed"] in (1, 2, 3)
+    ]
+    paths = sorted(RECORDS.glob("start/cifar10-k5-*"))
+    started = [run(f"start/{path.name}").summary.final_accuracy for path in paths]
+    rules = {
+        "averaged features": ("normalised-feature-mean", None),
+        "class means": ("class-mean", "class-mean"),
+        "nobody trains": ("sketch-ridge", "sketch-lda"),
+        "one exchange": ("sketch-guided", "sketch-guided"),
+        "two exchanges": ("joint-sketch-ridge", "joint-sketch-ridge"),
+    }
+    figure, axes = plt.subplots(figsize=(9, 3.2))
+    for place, (before, after) in enumerate(rules.values()):
+        for shift, rule, found, colour in (
+            (-0.19, before, scratch, PALE),
+            (0.19, after, started, WARM),
+        ):
+            if rule is None:
+                continue
+            values = [100 * each[rule] for each in found]
+            height = sum(values) / len(values)
+            axes.bar(place + shift, height, 0.36, color=colour, edgecolor=INK, linewidth=0.6)
+            axes.text(place + shift, height + 1, f"{height:.1f}", ha="center", size=9, color=INK)
+    axes.set_xticks(range(len(rules)), list(rules))
+    axes.set(ylim=(0, 100), ylabel="test accuracy, %")
+    axes.set_title("CIFAR-10, five clients, alpha 0.05: from scratch (pale) and from a common start")
+    axes.spines[["top", "right"]].set_visible(False)
+    save(figure, "start.png")
+
+
+def save(figure: plt.Figure, name: str) -> None:
+    figure.savefig(IMAGES / name, dpi=150, bbox_inches="tight", facecolor="white")
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    mpl.use("Agg")
+    flow()
+    starts()
