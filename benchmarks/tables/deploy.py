@@ -17,9 +17,9 @@ def transport() -> list[Row]:
     sizes = sorted({x["upload_bytes"] for x in found})
     rows = [["", "", *(f"uploads of {size / 1e6:.1f} MB, s" for size in sizes)]]
     for way, remark in WHERE.items():
-        own = {x["upload_bytes"]: sum(x["seconds"].values()) for x in found if x["way"] == way}
-        rows.append([way, remark, *(f"{own[size]:.1f}" for size in sizes)])
-    for name, part in (("a site's command", "north"), ("the server's", "server")):
-        own = {x["upload_bytes"]: x["seconds"][part] for x in found if x["way"] == "files"}
-        rows.append(["", f"of which {name}", *(f"{own[size]:.1f}" for size in sizes)])
+        own = {x["upload_bytes"]: x["seconds"] for x in found if x["way"] == way}
+        rows.append([way, remark, *(f"{sum(own[size].values()):.1f}" for size in sizes)])
+        for name, part in (("a site's command", "north"), ("the server's", "server")):
+            if way == "files":
+                rows.append(["", f"of which {name}", *(f"{own[size][part]:.1f}" for size in sizes)])
     return rows

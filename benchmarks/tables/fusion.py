@@ -136,7 +136,7 @@ def from_a_start() -> list[Row]:
         ("class-mean", "start, encoders alone: `class-mean`"),
         ("sketch-guided", "**start, one exchange: `sketch-guided`**"),
         ("joint-sketch-ridge", "**start, two: `joint-sketch-ridge`**"),
-        ("joint-sketch-lda", "a discriminant analysis on the sums of that"),
+        ("joint-sketch-lda", "a discriminant analysis on the sums of that (tried, and left out)"),
     ):
         found = [started(prefix) for _, prefix in STARTED.values()]
         rows.append([name, *(of_seeds([x.final_accuracy[rule] for x in own]) for own in found)])

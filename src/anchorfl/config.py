@@ -157,7 +157,7 @@ class DescribeOptions:
 class ServerOptions:
     min_sites: int = option(1, "uploads that must be admitted before anything is fused", at_least=1)
     timeout: float = option(
-        3600.0, "seconds that a server on Flower waits for the sites, per exchange", above=0
+        3600.0, "seconds that a server on Flower waits for sites, and then for each answer", above=0
     )
     max_samples: int = option(10_000_000, "samples that one site may name at most", at_least=1)
     robust: str = option(
@@ -170,8 +170,8 @@ class ServerOptions:
 @dataclass(frozen=True)
 class FlowerOptions:
     cpus: float = option(1.0, "CPU cores that a client takes, with engine=flower", above=0)
-    gpus: float = option(
-        0.0, "GPUs that a client takes, with engine=flower: 0.2 for five on one", at_least=0
+    gpus: float | None = option(
+        None, "GPUs that a client takes; unset: an equal share of one, if there is one", at_least=0
     )
 
 

@@ -38,6 +38,11 @@ class Result:
 
     run: Run
 
+    def __repr__(self) -> str:
+        """Short: what ran, and how accurate each rule ended."""
+        figures = ", ".join(f"{name} {100 * share:.2f} %" for name, share in self.accuracy.items())
+        return f"Result({self.run.method} on {self.summary.dataset}: {figures}; {self.folder})"
+
     @property
     def folder(self) -> Path:
         return self.run.folder

@@ -226,3 +226,32 @@ def test_a_distillation_that_was_cut_off_goes_on_to_the_same_student(
     steps.clear()
     distill(result.predictor, result.config, source, 40, steps.append, keep)
     assert steps[0] == 0
+
+
+def test_predict_goes_on_past_a_bad_picture_and_says_where_it_is_unsure(
+    result: Result, tmp_path: Path
+) -> None:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for number in range(2):
+        picture = torch.randint(256, (8, 8), generator=torch.Generator().manual_seed(number))
+        Image.fromarray(picture.to(torch.uint8).numpy()).save(folder / f"{number}.png")
+    (folder / "0-bad.png").write_text("no picture")
+    words = ("predict", str(result.folder), "pictures", "--csv", "out.csv")
+    done = command(*words, "--min-probability", "1", cwd=tmp_path)
+    assert done.returncode == 1
+    shown = done.stdout.splitlines()
+    assert [line.split(":")[0] for line in shown[:2]] == ["pictures/0.png", "pictures/1.png"]
+    assert all(": unsure, " in line for line in shown[:2])
+    assert shown[2:] == [
+        "1 of 3 files could not be read:",
+        "pictures/0-bad.png: truncated, corrupt or not an image",
+    ]
+    rows = (tmp_path / "out.csv").read_text().splitlines()
+    assert len(rows) == 3
+    assert all(",unsure," in row for row in rows[1:])
+
+
+def test_a_result_is_shown_in_a_line(result: Result) -> None:
+    assert repr(result).startswith("Result(v")
+    assert len(repr(result)) < 400

@@ -111,7 +111,8 @@ def show_table(console: Console, runs: Mapping[str, Sequence[Run]]) -> None:
     alone = [100 * (run.summary.best_client() or 0.0) for run in runs["v4"]]
     by_seed = " ".join(f"{value:.1f}" for value in alone)
     rows.append(["best single site", f"{mean(alone):.1f}", by_seed, "", "", ""])
-    tested = sum(map(sum, runs["v4"][0].summary.confusion[DEFAULT]))
+    matrix = (runs["v4"][0].summary.confusion or {})[DEFAULT]
+    tested = sum(sum(row) for row in matrix)
     title = f"test accuracy on digits, {tested} images, %, seeds {', '.join(map(str, SEEDS))}"
     console.print(plain_table(headings, rows, title))
     say(console, "Each run computes with one thread: the digits are the same on any number of cores.")

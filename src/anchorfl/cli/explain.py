@@ -140,10 +140,17 @@ def compare(
       anchorfl compare runs/* --page compare.html --table compare.md
     """
     from anchorfl.report.compare import show_comparison
-    from anchorfl.report.console import make_console
+    from anchorfl.report.console import make_console, say
     from anchorfl.runs import read_run
 
-    found = [read_run(folder) for folder in runs if not folder.is_file()]
+    found, console = [], make_console()
+    for folder in runs:
+        try:
+            found.append(read_run(folder))
+        except UserError as error:
+            if len(runs) == 1 or not folder.exists():
+                raise
+            say(console, f"left out: {error}")
     if not found:
         raise UserError("compare: name at least one run's folder")
-    show_comparison(make_console(), found, baseline, page, table)
+    show_comparison(console, found, baseline, page, table)

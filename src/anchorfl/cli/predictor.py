@@ -71,23 +71,31 @@ def predict(
     csv: Annotated[
         Path | None, typer.Option(help="Also write the predictions there.", show_default=False)
     ] = None,
+    min_probability: Annotated[
+        float, typer.Option(help="Answer unsure where the first class is less probable.", min=0, max=1)
+    ] = 0.0,
     trust: Trust = False,
 ) -> None:
-    """Predict the class of images, with its probability.
+    """Predict the class of images, with its probability; files that are none are listed at the end.
 
     \b
     Examples:
       anchorfl predict runs/RUN cat.png dog.jpg
       anchorfl predict model.safetensors photos --top 3 --csv predictions.csv
+      anchorfl predict model.safetensors photos --min-probability 0.8
     """
     from anchorfl.predictor import open_predictor, predict_images
     from anchorfl.report.console import make_console
-    from anchorfl.report.predictions import show_predictions, write_predictions
+    from anchorfl.report.predictions import show_bad, show_predictions, write_predictions
 
-    predictions = predict_images(open_predictor(run, trust), files, top)
-    show_predictions(make_console(), predictions)
+    predictions, bad = predict_images(open_predictor(run, trust), files, top)
+    console = make_console()
+    show_predictions(console, predictions, min_probability)
     if csv is not None:
-        write_predictions(predictions, csv)
+        write_predictions(predictions, csv, min_probability)
+    if bad:
+        show_bad(console, bad, len(predictions))
+        raise typer.Exit(1)
 
 
 def evaluate(

@@ -20,23 +20,42 @@ ImageFile = tuple[Path, int]
 SIXTEEN_BIT = {"I", "I;16", "I;16B", "I;16L", "I;16N"}
 TEST_NAMES = ("test", "val", "valid", "validation")
 GREY = SIXTEEN_BIT | {"1", "L"}
+MOST_NAMED = 20
 UNREADABLE = (OSError, UnidentifiedImageError, SyntaxError, ValueError, Image.DecompressionBombError)
 
 
 def read_images(files: Sequence[ImageFile], size: int, channels: int) -> Split:
     """Decode image files and resize them to size x size, in colour (3) or grey (1)."""
+    split, bad = readable_images(files, size, channels)
+    if bad:
+        shown = [f"{path}: {why}" for path, why in bad[:MOST_NAMED]]
+        if len(bad) > MOST_NAMED:
+            shown.append(f"and {len(bad) - MOST_NAMED:,} more")
+        raise UserError("; ".join(shown))
+    return split
+
+
+def readable_images(
+    files: Sequence[ImageFile], size: int, channels: int
+) -> tuple[Split, list[tuple[Path, str]]]:
+    """Those that can be decoded, and why the others cannot."""
     images = np.empty((len(files), channels, size, size), np.uint8)
-    for row, (path, _) in enumerate(files):
+    labels: list[int] = []
+    bad: list[tuple[Path, str]] = []
+    for path, label in files:
         try:
             with Image.open(path, formats=FORMATS) as opened:
                 image = eight_bit(ImageOps.exif_transpose(opened), path)
             image = image.convert("RGB" if channels == 3 else "L")
             if image.size != (size, size):
                 image = image.resize((size, size), Image.Resampling.BILINEAR)
-            images[row] = np.asarray(image).reshape(size, size, channels).transpose(2, 0, 1)
+            images[len(labels)] = np.asarray(image).reshape(size, size, channels).transpose(2, 0, 1)
+            labels.append(label)
+        except UserError as error:
+            bad.append((path, str(error).removeprefix(f"{path}: ")))
         except UNREADABLE:
-            raise UserError(f"{path}: truncated, corrupt or not an image") from None
-    return Split(images, np.array([label for _, label in files], np.int64))
+            bad.append((path, "truncated, corrupt or not an image"))
+    return Split(images[: len(labels)], np.array(labels, np.int64)), bad
 
 
 def read_folder(root: Path, options: DataOptions) -> tuple[Split, Split, list[str]]:

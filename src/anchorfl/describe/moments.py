@@ -99,7 +99,7 @@ def explained(moments: Tensors, share: float) -> float:
     freedom = len(cross) - size * inverse.trace()
     left = rows - (weights * cross).sum() - size * weights.square().sum()
     total = rows - counts.square().sum() / rows
-    share_left = left / total.clamp(min=1e-12) / (1 - freedom / rows).clamp(min=0.05) ** 2
+    share_left = left / total.clamp(min=1e-12) / (1 - freedom / rows).clamp(min=1e-6) ** 2
     return float((1 - share_left).clamp(0, 0.95))
 
 

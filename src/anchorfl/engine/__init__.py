@@ -16,6 +16,7 @@ from anchorfl.engine.events import (
     as_record,
 )
 from anchorfl.engine.federation import Federation, Outcome, check
+from anchorfl.engine.flower_quiet import QUIET
 from anchorfl.engine.fuse_again import FusedAgain, fuse_again
 from anchorfl.engine.in_process import stepper_for
 from anchorfl.engine.run_data import data_of, facts_of
@@ -25,6 +26,7 @@ from anchorfl.engine.site_run import SiteOptions, describe_site, read_site, rehe
 from anchorfl.engine.stored_uploads import packed, start_of, uploads_of, write_uploads
 
 __all__ = [
+    "QUIET",
     "BatchTrained",
     "EpochEnded",
     "Evaluating",

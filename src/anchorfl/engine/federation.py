@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,7 @@ from anchorfl.engine.events import (
     Warned,
     as_record,
 )
+from anchorfl.engine.flower_quiet import QUIET
 from anchorfl.engine.in_process import InProcess, stepper_for
 from anchorfl.errors import UserError
 from anchorfl.methods import Method
@@ -138,6 +140,7 @@ class Federation:
             return self._run(folder)
 
     def _run_on_flower(self, folder: str) -> Outcome:
+        os.environ.update(QUIET)
         try:
             from anchorfl.engine.on_flower import simulated
         except ModuleNotFoundError:

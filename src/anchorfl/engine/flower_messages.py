@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from flwr.app import Array, ArrayRecord, RecordDict
 
+from anchorfl.errors import UserError
+
 PARTS = "anchorfl"
 
 
@@ -15,7 +17,11 @@ def packed(**parts: bytes) -> RecordDict:
 
 
 def unpacked(content: RecordDict, name: str) -> bytes:
-    data: bytes = content.array_records[PARTS][name].numpy().tobytes()
+    """UserError where there is no such part: what comes from elsewhere may be anything."""
+    try:
+        data: bytes = content.array_records[PARTS][name].numpy().tobytes()
+    except (KeyError, ValueError, TypeError, AttributeError, OSError):
+        raise UserError(f"contains no {name}") from None
     return data
 
 

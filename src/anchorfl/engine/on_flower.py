@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -22,7 +21,6 @@ from anchorfl.tensors import Tensors
 from anchorfl.wire import ClientRound, Description, Request, Task, Upload, pack, unpack
 
 T = TypeVar("T")
-QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0"}
 
 
 class OnFlower(Engine):
@@ -114,7 +112,6 @@ def simulated(config: Config, clients: Sequence[int], loop: Callable[[Engine], T
     """What the loop returns, run as a ServerApp; Flower's own end and errors are looked through."""
     if config.train.evaluate_inside:
         raise UserError("engine=flower: train.evaluate_inside is measured in one process alone")
-    os.environ |= QUIET
     ended: list[Any] = []
     server = ServerApp()
 
@@ -125,22 +122,37 @@ def simulated(config: Config, clients: Sequence[int], loop: Callable[[Engine], T
         except BaseException as error:
             ended.append(error)
 
-    options = config.flower
-    resources: dict[str, Any] = {"num_cpus": options.cpus, "num_gpus": options.gpus}
+    gpus = config.flower.gpus
+    if gpus is None:
+        gpus = 1 / len(clients) if str(config.general.device).startswith("cuda") else 0.0
+    resources: dict[str, Any] = {"num_cpus": config.flower.cpus, "num_gpus": gpus}
     quiet: dict[str, Any] = {
         "include_dashboard": False,
         "log_to_driver": False,
         "configure_logging": False,
     }
-    run_simulation(
-        server,
-        app,
-        config.partition.clients,
-        backend_config={"client_resources": resources, "init_args": quiet},
-    )
+    try:
+        run_simulation(
+            server,
+            app,
+            config.partition.clients,
+            backend_config={"client_resources": resources, "init_args": quiet},
+        )
+    except BaseException as error:
+        if interrupted(error):
+            raise KeyboardInterrupt from None
+        if not ended:
+            raise
     if not ended:
         raise UserError("engine=flower: the simulation ended before the run did")
     result: T | BaseException = ended[0]
     if isinstance(result, BaseException):
         raise result
     return result
+
+
+def interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind it: what is being shut down may raise errors of its own on top."""
+    while error is not None and not isinstance(error, KeyboardInterrupt | SystemExit):
+        error = error.__context__
+    return error is not None

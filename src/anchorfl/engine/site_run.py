@@ -49,6 +49,12 @@ class SiteOptions:
             raise UserError("a site needs a name (--name)")
         if self.counts not in (EVERYTHING, LARGE):
             raise UserError(f"--counts {self.counts}: must be {EVERYTHING} or {LARGE}")
+        if not isinstance(self.telemetry, bool):
+            raise UserError(f"telemetry={self.telemetry!r}: must be true or false, without quotes")
+        if self.threads is not None and type(self.threads) is not int:
+            raise UserError(f"threads={self.threads!r}: must be a whole number, without quotes")
+        if self.holdout is not None and not (isinstance(self.holdout, float) and 0 < self.holdout < 1):
+            raise UserError(f"holdout={self.holdout!r}: must be a share such as 0.2, without quotes")
 
 
 def site_upload(

@@ -12,7 +12,15 @@ from torch import Tensor
 
 from anchorfl.compute import choose_device, images_at_once
 from anchorfl.config import DataOptions
-from anchorfl.data import SUFFIXES, Split, class_folders, listed, load_dataset, read_images
+from anchorfl.data import (
+    SUFFIXES,
+    Split,
+    class_folders,
+    listed,
+    load_dataset,
+    read_images,
+    readable_images,
+)
 from anchorfl.errors import UserError
 from anchorfl.predictor.build import predictor_of
 from anchorfl.predictor.export import load_predictor
@@ -54,19 +62,24 @@ def open_predictor(place: Path, trust: bool = False) -> Predictor:
     return predictor.to(choose_device("auto"))
 
 
-def predict_images(predictor: Predictor, places: Sequence[Path], top: int) -> list[Prediction]:
-    """Pictures, and all that lie in folders, brought to the size the predictor takes."""
+def predict_images(
+    predictor: Predictor, places: Sequence[Path], top: int
+) -> tuple[list[Prediction], list[tuple[Path, str]]]:
+    """Pictures, and all that lie in folders, at the size the predictor takes; why others are none."""
     paths = [path for place in places for path in image_files(place)]
     if not paths:
         raise UserError("predict: there is no image among these")
     channels, height, _ = predictor.shape
-    split = read_images([(path, 0) for path in paths], height, channels)
+    split, bad = readable_images([(path, k) for k, path in enumerate(paths)], height, channels)
+    if not len(split):
+        return [], bad
     probabilities = torch.cat(list(in_parts(predictor, split.images)))
     values, classes = probabilities.topk(min(top, probabilities.shape[1]), dim=1)
-    return [
-        Prediction(path, [predictor.class_names[k] for k in row.tolist()], chances.tolist())
-        for path, row, chances in zip(paths, classes, values, strict=True)
+    found = [
+        Prediction(paths[k], [predictor.class_names[c] for c in row.tolist()], chances.tolist())
+        for k, row, chances in zip(split.labels, classes, values, strict=True)
     ]
+    return found, bad
 
 
 def image_files(place: Path) -> list[Path]:

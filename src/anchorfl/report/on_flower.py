@@ -14,16 +14,12 @@ from typing import Any
 from rich.console import Console
 
 import anchorfl
+from anchorfl.engine import QUIET
 from anchorfl.errors import UserError
 from anchorfl.report.console import say
+from anchorfl.wire import checked_name
 
 APP = Path(anchorfl.__file__).parent / "flower_app"
-QUIET = {
-    "FLWR_TELEMETRY_ENABLED": "0",
-    "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-}
-"""Nothing is told to Flower's makers, fetched or installed."""
 STARTED = re.compile(r"started run (\d+)")
 
 
@@ -33,6 +29,13 @@ def run_on_flower(console: Console, task: Path, sites: str, out: Path, superlink
     `flwr run` itself ends with 0 whatever became of the run. The SuperLink reads the task and writes
     the model where it runs, so the paths are its machine's.
     """
+    names = [checked_name(name.strip()) for name in sites.split(",")]
+    if len(set(names)) < len(names) or not all(re.fullmatch(r"[\w. -]+", name) for name in names):
+        raise UserError(f"--sites {sites}: needs different names of letters, digits, '-', '_' and '.'")
+    if not task.is_file():
+        raise UserError(f"{task}: no such file")
+    if out.exists() and any(out.iterdir()):
+        raise UserError(f"--out {out}: holds something already; name a new folder")
     words = {"task": str(task.absolute()), "sites": sites, "out": str(out.absolute())}
     config = " ".join(f"{key}={json.dumps(value)}" for key, value in words.items())
     link = [superlink] if superlink else []
@@ -46,12 +49,19 @@ def run_on_flower(console: Console, task: Path, sites: str, out: Path, superlink
     ) as process:
         assert process.stdout is not None
         said = []
-        for line in process.stdout:
-            said.append(line.rstrip())
-            if found := STARTED.search(line):
-                number = found[1]
-            if line.startswith("anchorfl: "):
-                say(console, line.removeprefix("anchorfl: ").rstrip())
+        try:
+            for line in process.stdout:
+                said.append(line.rstrip())
+                if found := STARTED.search(line):
+                    number = found[1]
+                if line.startswith("anchorfl: "):
+                    say(console, line.removeprefix("anchorfl: ").rstrip())
+        except KeyboardInterrupt:
+            process.terminate()
+            if number is not None:
+                stop = [flwr(), "stop", number, *link]
+                subprocess.run(stop, env={**os.environ, **QUIET}, capture_output=True)
+            raise
     if number is None:
         raise UserError(f"flwr run: {plain(' '.join(said))[-400:] or 'said nothing'}")
     ended = how_it_ended(number, link)

@@ -16,24 +16,40 @@ from anchorfl.report.tables import plain_table, spreadsheet_cell
 HEADINGS = ("class", "probability")
 
 
-def show_predictions(console: Console, predictions: Sequence[Prediction]) -> None:
-    """One line per image: its path, its class, how probable; then the next classes."""
+UNSURE = "unsure"
+
+
+def show_predictions(console: Console, predictions: Sequence[Prediction], least: float = 0.0) -> None:
+    """One line per image: its path, its class, how probable; then the next classes.
+
+    Where the first class is less probable than `least`, the answer is that there is none.
+    """
     for each in predictions:
         classes = [
             f"{name} {100 * chance:.1f} %"
             for name, chance in zip(each.names, each.probabilities, strict=True)
         ]
-        say(console, f"{each.path}: {', '.join(classes)}")
+        doubt = [UNSURE] if each.probabilities[0] < least else []
+        say(console, f"{each.path}: {', '.join([*doubt, *classes])}")
 
 
-def write_predictions(predictions: Sequence[Prediction], path: Path) -> None:
-    """A row per image: file, then class and probability in turn."""
+def show_bad(console: Console, bad: Sequence[tuple[Path, str]], seen: int) -> None:
+    """What could not be read, after everything else is done."""
+    say(console, f"{len(bad):,} of {seen + len(bad):,} files could not be read:")
+    for path, why in bad:
+        say(console, f"{path}: {why}")
+
+
+def write_predictions(predictions: Sequence[Prediction], path: Path, least: float = 0.0) -> None:
+    """A row per image: file, then class and probability in turn; under `least` the first is unsure."""
     with whole(path) as place, place.open("w", newline="") as file:
         writer = csv.writer(file)
-        count = len(predictions[0].names)
+        count = max((len(each.names) for each in predictions), default=1)
         writer.writerow(["file", *(f"{word}{k + 1}" for k in range(count) for word in HEADINGS)])
         for each in predictions:
-            pairs = zip(each.names, each.probabilities, strict=True)
+            unsure = each.probabilities[0] < least
+            names = [UNSURE, *each.names[1:]] if unsure else each.names
+            pairs = zip(names, each.probabilities, strict=True)
             cells = [cell for name, chance in pairs for cell in (name, f"{chance:.6f}")]
             writer.writerow([spreadsheet_cell(value) for value in (each.path, *cells)])
 

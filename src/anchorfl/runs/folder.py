@@ -27,6 +27,9 @@ INCIDENTAL = (
     "train.evaluate_inside",
     "train.checkpoint_every",
     "partition.file",
+    "server.timeout",
+    "flower.cpus",
+    "flower.gpus",
 )
 """Settings of where and how a run went, not of what was learned."""
 

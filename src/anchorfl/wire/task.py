@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
@@ -160,6 +161,8 @@ class Task:
             number = int(content.get("round", 0))
         except (KeyError, TypeError, ValueError, AttributeError):
             raise UserError("this task contains no experiment") from None
+        if first and not re.fullmatch("[0-9a-f]{64}", first):
+            raise UserError("this task's hash is none")
         if names and len(names) != facts.classes:
             raise UserError("this task names other classes than it counts")
         if ":" in wanted and model is None:
@@ -171,7 +174,10 @@ class Task:
             settings["model.name"] = model
             encoder = public_name(model)
         target = next((tensors[key] for key in ("target", "anchors", "bank") if key in tensors), None)
-        config, start = resolve(method, settings), None
+        try:
+            config, start = resolve(method, settings), None
+        except UserError as error:
+            raise UserError(f"this task is of another version, or damaged: {error}") from None
         weights = section(tensors, "weights")
         if "start" in content:
             start = Start.made_of(content["start"], section(tensors, "start"))

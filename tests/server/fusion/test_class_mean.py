@@ -51,8 +51,11 @@ def test_a_client_that_maps_everything_to_one_feature_gets_no_image() -> None:
     assert ClassMean(border=0).head([one, two], encoders, view)(off, IMAGES).argmax() == 2
     own = owners([one, two], 0.5, torch.device("cpu"))
     high, low = borders(own, encoders, view, 0.5).tolist()
-    assert high == pytest.approx(0.995)
-    assert 0 <= low < 0.995
+    assert high == pytest.approx(1)
+    assert 0 <= low < 0.9999
+    near = ClassMean(border=0.5).head([one, two], encoders, view)(features, IMAGES)
+    assert near.argmax() == 0
+    assert near[0, 2] == 0
 
 
 def test_class_weighted_reads_the_owners_prototypes() -> None:

@@ -59,7 +59,7 @@ def test_a_guide_that_explains_more_weighs_more() -> None:
         assert isinstance(head, GuidedHead)
         return head.weight
 
-    assert weight(noise) == pytest.approx(0.1, abs=0.005)
+    assert weight(noise) < 0.01
     assert weight(told) > 0.15
 
 

@@ -23,6 +23,12 @@ OWN = ("holdout", "encoder", "telemetry", "counts", "device", "threads")
 KEYS = ("data", "name", "work", "model", *OWN)
 
 
+@app.query("name")
+def tell_name(message: Message, context: Context) -> Message:
+    """What this site is called, before anything is sent to it."""
+    return Message(packed(name=options_of(context.node_config).name.encode()), reply_to=message)
+
+
 @app.train()
 def train(message: Message, context: Context) -> Message:
     node = context.node_config

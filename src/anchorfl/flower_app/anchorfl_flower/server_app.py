@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,11 +17,15 @@ from anchorfl.errors import UserError
 from anchorfl.wire import Description, Task, Upload
 
 app = ServerApp()
-SECONDS_BETWEEN_LOOKS = 0.5
+SECONDS_BETWEEN_LOOKS, SECONDS_FOR_A_NAME = 0.5, 60.0
 
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
+    main_of(grid, context)
+
+
+def main_of(grid: Grid, context: Context) -> None:
     words = context.run_config
     names = [name.strip() for name in str(words["sites"]).split(",") if name.strip()]
     out = Path(str(words["out"]))
@@ -51,59 +56,72 @@ class Exchange:
         self.kept.mkdir(parents=True, exist_ok=True)
 
     def uploads(self) -> list[Path]:
-        """One per site that answers in time."""
-        options = self.task.config.server
-        ends = time.monotonic() + options.timeout
-        while len(nodes := list(self.grid.get_node_ids())) < len(self.names):
-            if time.monotonic() > ends:
-                break
-            time.sleep(SECONDS_BETWEEN_LOOKS)
-        files = self.ask(nodes, "train", ends - time.monotonic(), task=self.data)
+        """One per site that is there and answers in time."""
+        self.meet()
+        self.missing(self.nodes)
+        files = self.ask(list(self.nodes), "train", "upload", task=self.data)
         self.missing(files)
         return list(files.values())
+
+    def meet(self) -> None:
+        """Learn which node is which site, until all are there or the time is up."""
+        ends = time.monotonic() + self.task.config.server.timeout
+        seen: set[int] = set()
+        while len(self.nodes) < len(self.names) and time.monotonic() < ends:
+            new = [node for node in self.grid.get_node_ids() if node not in seen]
+            for node, name in self.introduced(new, min(ends - time.monotonic(), SECONDS_FOR_A_NAME)):
+                seen.add(node)
+                if name not in self.names:
+                    self.lost.append(f"node {node}: is called {name[:40]!r}, which nobody expects")
+                elif name in self.nodes:
+                    self.lost.append(f"node {node}: is called {name}, as node {self.nodes[name]} is")
+                else:
+                    self.nodes[name] = node
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+
+    def introduced(self, nodes: Sequence[int], seconds: float) -> Iterator[tuple[int, str]]:
+        messages = [Message(packed(), dst_node_id=node, message_type="query.name") for node in nodes]
+        for reply in self.grid.send_and_receive(messages, timeout=max(seconds, 1.0)) if nodes else ():
+            node = reply.metadata.src_node_id
+            if reply.has_error():
+                self.lost.append(f"node {node}: {reply.error.reason}")
+                continue
+            with suppress(UserError):
+                yield node, unpacked(reply.content, "name").decode(errors="replace")
 
     def answers(self, uploads: list[Path]) -> list[Path]:
         """The second exchange; asked again without those who are silent, as all answer one request."""
         while True:
             request, received = request_of(self.task, uploads)
-            nodes = [self.nodes[name] for name in received.sites]
             parts = {"task": self.data, "request": request.to_bytes()}
-            files = self.ask(nodes, "query.describe", self.task.config.server.timeout, **parts)
+            files = self.ask(received.sites, "query.describe", "answer", **parts)
             self.missing(files)
             uploads = [self.kept / f"{name}.upload" for name in files]
             if set(files) == set(received.sites):
                 return [*uploads, *files.values()]
 
-    def ask(self, nodes: Sequence[int], kind: str, seconds: float, **parts: bytes) -> dict[str, Path]:
+    def ask(self, names: Sequence[str], kind: str, wanted: str, **parts: bytes) -> dict[str, Path]:
         """What came back in time, a file per site; why anything else is none of these."""
-        content = packed(**parts)
-        messages = [Message(content, dst_node_id=node, message_type=kind) for node in nodes]
+        content, sites = packed(**parts), {self.nodes[name]: name for name in names}
+        messages = [Message(content, dst_node_id=node, message_type=kind) for node in sites]
         files = {}
-        for reply in self.grid.send_and_receive(messages, timeout=max(seconds, 1.0)):
-            node = reply.metadata.src_node_id
-            if reply.has_error():
-                self.lost.append(f"node {node}: {reply.error.reason}")
-                continue
+        for reply in self.grid.send_and_receive(messages, timeout=self.task.config.server.timeout):
+            name = sites[reply.metadata.src_node_id]
             try:
-                name, data = self.opened(reply, kind)
+                if reply.has_error():
+                    raise UserError(reply.error.reason)
+                data = unpacked(reply.content, wanted)
+                opened = Upload.from_bytes(data) if wanted == "upload" else Description.from_bytes(data)
+                if opened.site != name:
+                    raise UserError(f"names another site, {opened.site[:40]!r}")
             except UserError as error:
-                self.lost.append(f"node {node}: {error}")
+                self.lost.append(f"{name}: {error}")
                 continue
-            files[name] = self.kept / f"{name}.{'upload' if kind == 'train' else 'answer'}"
+            files[name] = self.kept / f"{name}.{wanted}"
             files[name].write_bytes(data)
-            self.nodes[name] = node
         return files
 
-    def opened(self, reply: Message, kind: str) -> tuple[str, bytes]:
-        """The site that a reply names, and its bytes; admission comes later."""
-        upload = kind == "train"
-        data = unpacked(reply.content, "upload" if upload else "answer")
-        name = (Upload.from_bytes(data) if upload else Description.from_bytes(data)).site
-        if name not in self.names:
-            raise UserError(f"names the site {name!r}; this run is for {', '.join(self.names)}")
-        return name, data
-
-    def missing(self, present: Mapping[str, Path]) -> None:
+    def missing(self, present: Mapping[str, object]) -> None:
         """Go on with those who are there, if `server.min_sites` of them are; else name who is not."""
         absent = [name for name in self.names if name not in present]
         needed = self.task.config.server.min_sites

@@ -17,13 +17,15 @@ from anchorfl.server.fusion.base import PROTOTYPES, Fusion, Head, ServerView, si
 from anchorfl.wire import Upload
 
 LOWEST_COSINE = -1.0
-HIGHEST_BORDER = 0.995
+HIGHEST_BORDER, COLLAPSED = 0.995, 0.9999
+"""Where no cosine can be told from a border, whatever the image, a client scores 0."""
 
 
 class OwnersHead(Head):
     """Scores: sum_k w_kc (1 - (1 - cos(f_k, m_kc)) / (1 - b_k)); with border b_k = 0, the cosines.
 
-    A class that no upload describes gets the lowest score there is.
+    A client whose border is 1 maps everything to one feature, and scores 0. A class that no upload
+    describes gets the lowest score there is.
     """
 
     directions: Tensor
@@ -32,12 +34,14 @@ class OwnersHead(Head):
 
     def __init__(self, means: Tensor, weights: Tensor, borders: Tensor | None = None) -> None:
         super().__init__()
-        units = weights.new_ones(len(weights)) if borders is None else 1 / (1 - borders)
+        borders = weights.new_zeros(len(weights)) if borders is None else borders
+        units = 1 / (1 - borders.clamp(max=HIGHEST_BORDER))
         shares = weights / weights.sum(dim=0).clamp(min=1e-12)
         described = weights.sum(dim=0) > 0
-        scaled = shares * units[:, None]
+        sees = (shares * (borders < COLLAPSED)[:, None]).to(shares)
+        scaled = sees * units[:, None]
         lowest = 1 + (LOWEST_COSINE - 1) * units.max()
-        offsets = torch.where(described, (shares - scaled).sum(dim=0), lowest)
+        offsets = torch.where(described, (sees - scaled).sum(dim=0), lowest)
         self.register_buffer("directions", F.normalize(means, dim=2) * scaled[:, :, None])
         self.register_buffer("offsets", offsets)
         self.register_buffer("described", described)
@@ -87,7 +91,7 @@ def borders(own: Owners, encoders: Sequence[Encoder], view: ServerView, share: f
         cosines = (features @ client[:, : features.shape[1]].T)[:, weights > 0]
         reached = cosines.amax(dim=1) if cosines.shape[1] else cosines.new_zeros(len(cosines))
         nearest.append(reached.quantile(share))
-    return torch.stack(nearest).clamp(0, HIGHEST_BORDER)
+    return torch.stack(nearest).clamp(0, 1)
 
 
 @FUSIONS.register("class-mean")

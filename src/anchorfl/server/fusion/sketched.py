@@ -17,7 +17,7 @@ from anchorfl.server.fusion.class_mean import OwnersHead, owners
 from anchorfl.tensors import Tensors
 from anchorfl.wire import Upload
 
-RIDGE, SHRINKAGE = 0.001, 0.03
+RIDGE, SHRINKAGE, LITTLE = 0.001, 0.03, 0.1
 SHRINKAGE_HELP = "what the covariance's diagonal is raised by, relative to its mean"
 
 
@@ -112,7 +112,8 @@ class SketchGuided(Fusion):
 
     sum_k w_kc cos(f_k, m_kc) + g s_c, with s_c the scores of `sketch-lda`, in which a true class has
     1 on average. A client's encoder cannot tell what it never saw; the sketch saw all classes. The
-    more of the labels it explains, the more it weighs: g = guidance / (1 - R^2), R^2 from the sums.
+    more of the labels it explains, the more it weighs: g = guidance / (1 - R^2), R^2 from the sums,
+    and where it explains less than a tenth, in proportion less.
     """
 
     needs = ("class_means", "sketch_moments")
@@ -120,13 +121,12 @@ class SketchGuided(Fusion):
     score_temperature = 0.06
     reads = FEATURES_AND_SKETCH
     q: float = option(1.0, "exponent of a client's class count", at_least=0)
-    guidance: float = option(
-        0.1, "g (1 - R^2), weight of the sketch's scores where it explains little", at_least=0
-    )
+    guidance: float = option(0.1, "g (1 - R^2), weight of the sketch's scores", at_least=0)
     shrinkage: float = option(SHRINKAGE, SHRINKAGE_HELP, above=0)
 
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
         moments = sketch_moments(uploads)
         guide = SketchHead(view, discriminant(moments, self.shrinkage))
         own = OwnersHead(*owners(uploads, self.q, view.device, guide.knows()))
-        return GuidedHead(own, guide, self.guidance / (1 - explained(moments, RIDGE)))
+        share = explained(moments, RIDGE)
+        return GuidedHead(own, guide, self.guidance / (1 - share) * min(1.0, share / LITTLE))
