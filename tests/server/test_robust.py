@@ -103,12 +103,13 @@ def test_honest_runs_lose_nothing(rule: str, tmp_path: Path) -> None:
 
 
 def test_on_the_record_a_liar_is_bounded() -> None:
-    """Flipped labels, mean over seeds and liars: found wherever several sites share its classes."""
+    """Flipped labels over seeds and liars: found wherever several sites share its classes."""
     found = by_lie(RECORDS / "lies.jsonl")
     for fusion in ("sketch-guided", "class-mean", "joint-sketch-ridge"):
-        assert found[0.05, "labels flipped", fusion, "cross-checked"].mean > 5 + (
-            found[0.05, "labels flipped", fusion, "off"].mean
-        )
+        lied = found[0.05, "labels flipped", fusion, "off"]
+        checked = found[0.05, "labels flipped", fusion, "cross-checked"]
+        assert checked.worst > 15 + lied.worst
+        assert checked.mean > 4 + lied.mean
         assert found[0.5, "labels flipped", fusion, "cross-checked"].worst > 97
         honest = found[0.05, "honest", fusion, "off"].mean
         assert found[0.05, "honest", fusion, "cross-checked"].mean > honest - 0.5
