@@ -27,6 +27,8 @@ from anchorfl.engine.flower_messages import packed, unpacked
 
 __all__ = ["place"]
 NAMES = ["north", "south", "west"]
+LINK = 1
+"""The link's own number, under which it reports a node that died."""
 
 
 @dataclass
@@ -46,7 +48,15 @@ class Grid:
         found = []
         for node in nodes:
             content = self.answers[node].get(kind)
-            if content is not None:
+            if content == "dead":
+                found.append(
+                    SimpleNamespace(
+                        metadata=SimpleNamespace(src_node_id=LINK),
+                        error=SimpleNamespace(reason="Node Unavailable"),
+                        has_error=lambda: True,
+                    )
+                )
+            elif content is not None:
                 about = SimpleNamespace(src_node_id=node)
                 found.append(SimpleNamespace(metadata=about, content=content, has_error=lambda: False))
         return found
@@ -101,6 +111,18 @@ def test_a_site_that_never_connects_costs_the_others_no_time(
     assert read_run(tmp_path / "model").summary.sites == ["north", "west"]
     kind, nodes, timeout = grid.asked[-1]
     assert (kind, nodes, timeout) == ("train", [1, 2], 1.5)
+
+
+def test_the_link_itself_reports_a_site_that_died(
+    place: Path, uploads: dict[str, RecordDict], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dead = {"query.name": packed(name=b"south"), "train": "dead"}
+    grid = Grid({5: named("north", uploads["north"]), 6: dead, 7: named("west", uploads["west"])})
+    run(place, grid, tmp_path / "model")
+    assert read_run(tmp_path / "model").summary.sites == ["north", "west"]
+    shown = capsys.readouterr().out
+    assert "a site: Node Unavailable" in shown
+    assert "no answer from south" in shown
 
 
 def test_bad_replies_second_names_and_strangers_are_passed_over(

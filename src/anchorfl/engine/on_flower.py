@@ -89,9 +89,10 @@ class OnFlower(Engine):
         ]
         found = {}
         for reply in self.grid.send_and_receive(messages, timeout=self.timeout):
-            number = numbers[reply.metadata.src_node_id]
             if reply.has_error():
-                raise UserError(f"engine=flower: client {number}: {reply.error.reason}")
+                who = numbers.get(reply.metadata.src_node_id, "?")
+                raise UserError(f"engine=flower: client {who}: {reply.error.reason}")
+            number = numbers[reply.metadata.src_node_id]
             if has(reply.content, wanted):
                 found[number] = unpacked(reply.content, wanted)
             numbers.pop(reply.metadata.src_node_id)

@@ -106,7 +106,7 @@ class Exchange:
         messages = [Message(content, dst_node_id=node, message_type=kind) for node in sites]
         files = {}
         for reply in self.grid.send_and_receive(messages, timeout=self.task.config.server.timeout):
-            name = sites[reply.metadata.src_node_id]
+            name = sites.get(reply.metadata.src_node_id, "a site")  # the link itself reports the dead
             try:
                 if reply.has_error():
                     raise UserError(reply.error.reason)
