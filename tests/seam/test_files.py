@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 
 from anchorfl import Experiment
 from anchorfl.registry import FUSIONS
-from anchorfl.runs import read_run
+from anchorfl.runs import Run, read_run
 from anchorfl.settings import read_preset
 from anchorfl.wire import Task, Upload, manifest, pack, unpack
 from tests.conftest import command
@@ -100,6 +100,10 @@ def both(request: pytest.FixtureRequest, place: Path) -> tuple[Path, Path]:
     return here / "simulated", here / "model"
 
 
+def raw_lambdas(run: Run) -> dict[int, list[object]]:
+    return {client: [record["lambda_raw"] for record in own] for client, own in run.clients.items()}
+
+
 def test_accuracy_and_every_lambda_are_those_of_the_simulation(both: tuple[Path, Path]) -> None:
     simulated, by_files = (read_run(folder) for folder in both)
     fusion = next(iter(simulated.config.fusion))
@@ -107,12 +111,8 @@ def test_accuracy_and_every_lambda_are_those_of_the_simulation(both: tuple[Path,
     assert by_files.summary.final_accuracy[fusion] == simulated.summary.final_accuracy[fusion]
     assert by_files.summary.confusion[fusion] == simulated.summary.confusion[fusion]
     assert by_files.summary.label_table == simulated.summary.label_table
-    lambdas = [
-        {client: [record["lambda_raw"] for record in own] for client, own in run.clients.items()}
-        for run in (simulated, by_files)
-    ]
-    assert lambdas[0] == lambdas[1]
-    assert len(lambdas[0]) == 3
+    assert raw_lambdas(by_files) == raw_lambdas(simulated)
+    assert len(raw_lambdas(simulated)) == 3
     assert simulated.summary.final_accuracy[fusion] > 0.5
 
 

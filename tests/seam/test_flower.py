@@ -19,7 +19,7 @@ from anchorfl.errors import UserError
 from anchorfl.report.on_flower import QUIET
 from anchorfl.runs import Run, read_run
 from anchorfl.settings import read_preset
-from tests.seam.test_files import ENCODERS, PRESET, SITES, place, told
+from tests.seam.test_files import ENCODERS, PRESET, SITES, place, raw_lambdas, told
 
 pytestmark = pytest.mark.flower
 SPARE = ("south-2", "south-3")
@@ -194,12 +194,8 @@ def test_the_numbers_are_those_of_the_simulation(flower: Flower, place: Path, fu
     simulated, by_flower = read_run(here / f"simulated-{kind}"), read_run(here / f"model-{kind}")
     assert by_flower.summary.confusion[kind] == simulated.summary.confusion[kind]
     assert by_flower.summary.sites == simulated.summary.sites
-    lambdas = [
-        {client: [record["lambda_raw"] for record in own] for client, own in run.clients.items()}
-        for run in (simulated, by_flower)
-    ]
-    assert lambdas[0] == lambdas[1]
-    assert len(lambdas[0]) == 3
+    assert raw_lambdas(by_flower) == raw_lambdas(simulated)
+    assert len(raw_lambdas(simulated)) == 3
 
 
 @pytest.mark.parametrize(
@@ -242,8 +238,18 @@ def test_a_site_killed_in_the_middle_is_named(flower: Flower, needed: int) -> No
     [("v12-gamma", "sketch-guided,joint-ridge"), ("fedavg", "parameter-mean"), ("none", "sketch-lda")],
 )
 def test_the_simulation_runtime_gives_the_records_of_one_process(
-    method: str, fusion: str, tmp_path: Path
+    method: str, fusion: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from anchorfl.engine import on_flower
+
+    nodes: list[int] = []
+    run_simulation = on_flower.run_simulation
+
+    def counted(server: object, client: object, count: int, **options: object) -> None:
+        nodes.append(count)
+        run_simulation(server, client, count, **options)
+
+    monkeypatch.setattr(on_flower, "run_simulation", counted)
     words = {"train": {"rounds": 2}, "fusion": fusion, "seed": 1, "threads": 1, "device": "cpu"}
     here = Experiment(method, **words, out=tmp_path / "here").run()
     there = Experiment(method, **words, engine="flower", out=tmp_path / "there").run()
@@ -251,6 +257,7 @@ def test_the_simulation_runtime_gives_the_records_of_one_process(
     def untimed(run: Run) -> list[dict[str, object]]:
         return [{k: v for k, v in each.items() if "second" not in k} for each in run.metrics]
 
+    assert nodes == [5]
     assert untimed(there.run) == untimed(here.run)
     assert there.summary.final_accuracy == here.summary.final_accuracy
     assert there.summary.confusion == here.summary.confusion

@@ -100,7 +100,7 @@ def run(place: Path, grid: Grid, out: Path) -> None:
         "sites": ",".join(NAMES),
         "out": str(out),
     }
-    server_app.main_of(grid, SimpleNamespace(run_config=words))
+    server_app.main(grid, SimpleNamespace(run_config=words))
 
 
 def test_a_site_that_never_connects_costs_the_others_no_time(

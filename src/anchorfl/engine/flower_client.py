@@ -65,7 +65,7 @@ def describe(message: Message, context: Context) -> Message:
 
 @app.query("state")
 def tell_state(message: Message, context: Context) -> Message:
-    return Message(packed(state=pack(STATE, {}, kept(context))), reply_to=message)
+    return Message(packed(state=unpacked(context.state, STATE)), reply_to=message)
 
 
 @contextmanager

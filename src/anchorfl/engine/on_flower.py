@@ -31,14 +31,14 @@ class OnFlower(Engine):
         self.settings = json.dumps(config.replace_general(out=None).to_dict()).encode()
         self.timeout, self.epochs = config.server.timeout, config.train.local_epochs
         self.saved: dict[int, Tensors] = {}
+        self.first = self.task = b""
         self.nodes = {node: node for node in all_nodes(grid, config.partition.clients)}
         numbers = {int(data): node for node, data in self.ask("query.number", "number").items()}
         self.nodes = {number: numbers[number] for number in clients}
 
     def send(self, task: Task) -> None:
-        data = task.to_bytes()
-        self.first = getattr(self, "first", data)
-        self.task = data
+        self.task = task.to_bytes()
+        self.first = self.first or self.task
 
     def train(self, number: int, listen: Callable[[Event], None]) -> Iterator[ClientRound]:
         parts = {n: {"state": pack("state", {}, own)} for n, own in self.saved.items()}
@@ -50,9 +50,8 @@ class OnFlower(Engine):
             yield report
 
     def uploads(self) -> list[Upload]:
-        return [
-            Upload.from_bytes(data) for _, data in sorted(self.ask("query.upload", "upload").items())
-        ]
+        made = self.ask("query.upload", "upload")
+        return [Upload.from_bytes(data) for _, data in sorted(made.items())]
 
     def describe(self, request: Request) -> list[Description]:
         answers = self.ask("query.describe", "answer", request=request.to_bytes())
@@ -65,7 +64,7 @@ class OnFlower(Engine):
         self.saved = saved
 
     def close(self) -> None:
-        pass
+        """The runtime ends its nodes itself."""
 
     def ask(
         self,
@@ -75,9 +74,7 @@ class OnFlower(Engine):
         **parts: bytes,
     ) -> dict[int, bytes]:
         """A part of every client's reply, by client; a client that fails ends the run."""
-        known = {"settings": self.settings}
-        if hasattr(self, "first"):
-            known |= {"first": self.first, "task": self.task}
+        known = {"settings": self.settings, "first": self.first, "task": self.task}
         numbers = {node: number for number, node in self.nodes.items()}
         messages = [
             Message(

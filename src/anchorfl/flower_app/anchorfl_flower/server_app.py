@@ -22,10 +22,6 @@ SECONDS_BETWEEN_LOOKS, SECONDS_FOR_A_NAME = 0.5, 60.0
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    main_of(grid, context)
-
-
-def main_of(grid: Grid, context: Context) -> None:
     words = context.run_config
     names = [name.strip() for name in str(words["sites"]).split(",") if name.strip()]
     out = Path(str(words["out"]))
