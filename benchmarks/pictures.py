@@ -10,6 +10,7 @@ from pathlib import Path
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 from benchmarks.tables.figures import RECORDS, lines, run
+from benchmarks.tables.fusion import CLIENTS, by_clients, pretrained
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 INK, PALE, WARM, COOL = "#1f2933", "#e4e7eb", "#b44d12", "#2b6cb0"
@@ -83,6 +84,32 @@ def starts() -> None:
     save(figure, "start.png")
 
 
+def against_clients() -> None:
+    """Accuracy against the number of sites, from records."""
+    figure, axes = plt.subplots(figsize=(9, 3.6))
+    kinds = {"start": ("common start", WARM), "scratch": ("from scratch", COOL)}
+    rules = {
+        "joint-sketch-ridge": ("two exchanges", "--"),
+        "sketch-guided": ("one exchange", "-"),
+        "sketch-lda": ("sums alone", ":"),
+    }
+    for kind, (name, colour) in kinds.items():
+        for rule, (exchange, stroke) in rules.items():
+            found = by_clients(kind, rule)
+            values = [100 * share for share in found.values()]
+            label = f"{name}, {exchange}"
+            axes.plot(list(found), values, stroke, color=colour, marker="o", ms=4, label=label)
+    axes.axhline(100 * pretrained(), color=INK, lw=1, ls="-.", label="ImageNet network, sums alone")
+    axes.set_xscale("log")
+    axes.set_xticks(CLIENTS, [str(each) for each in CLIENTS])
+    axes.minorticks_off()
+    axes.set(xlabel="sites", ylabel="test accuracy, %")
+    axes.set_title("CIFAR-10, alpha 0.1, 20 epochs: accuracy against the number of sites")
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    save(figure, "clients.png")
+
+
 def save(figure: plt.Figure, name: str) -> None:
     figure.savefig(IMAGES / name, dpi=150, bbox_inches="tight", facecolor="white")
     plt.close(figure)
@@ -92,3 +119,4 @@ if __name__ == "__main__":
     mpl.use("Agg")
     flow()
     starts()
+    against_clients()

@@ -99,11 +99,11 @@ def start_widths() -> list[Row]:
 
 STARTED = {
     "CIFAR-10, 5": ("cifar10", "cifar10-k5"),
-    "CIFAR-10, 10": (None, "cifar10-k10"),
+    "CIFAR-10, 10": ("cifar10-k10", "cifar10-k10"),
     "SVHN, 5": ("svhn", "svhn-k5"),
     "CIFAR-100, 5": ("cifar100", "cifar100-k5"),
 }
-"""Column: the data set whose runs from scratch are recorded, and the runs from a start."""
+"""Column: the data set, or the runs, from scratch, and the runs from a start."""
 
 
 def started(prefix: str) -> list[Summary]:
@@ -129,7 +129,8 @@ def from_a_start() -> list[Row]:
         for data, prefix in STARTED.values():
             seeds = [int(path.name[-1]) for path in RECORDS.glob(f"start/{prefix}-*")]
             own = [x["accuracy"][rule] for x in scratch if x["dataset"] == data and x["seed"] in seeds]
-            cells.append(of_seeds(own) if own else "not measured")
+            own = own or [each.final_accuracy[rule] for each in started(f"scratch-{prefix}")]
+            cells.append(of_seeds(own))
         rows.append([name, *cells])
     for rule, name in (
         ("sketch-lda", "start, nobody trains: `sketch-lda`"),
@@ -156,7 +157,7 @@ def nobody_trains() -> list[Row]:
     """Sums alone; what is in brackets is of ridge regression on the same sums."""
     rows = [["network", "`describe.width`", "CIFAR-10", "CIFAR-100", "SVHN", "MB up per client"]]
     for kind, name in (("none", "synthetic pictures"), ("imagenet", "ImageNet (EfficientNet-Lite0)")):
-        for width in (3000, 4000):
+        for width in (3000, 4000, 6000):
             found = {x: RECORDS / f"start/{kind}-{x}-{width}" for x in ("cifar10", "cifar100", "svhn")}
             ends = {x: run(f"start/{path.name}").summary for x, path in found.items() if path.is_dir()}
             if not ends:
@@ -170,4 +171,49 @@ def nobody_trains() -> list[Row]:
             ]
             sizes = [max(filter(None, end.upload_bytes)) / 1e6 for end in ends.values()]
             rows.append([name, f"{width:,}", *cells, f"{min(sizes):.1f} to {max(sizes):.1f}"])
+    return rows
+
+
+CLIENTS = (5, 10, 20, 50, 100)
+BY_CLIENTS = {
+    "from scratch, sums alone: `sketch-lda`": ("scratch", "sketch-lda"),
+    "from scratch, encoders alone: `class-mean`": ("scratch", "class-mean"),
+    "from scratch, one exchange: `sketch-guided`": ("scratch", "sketch-guided"),
+    "from scratch, two: `joint-sketch-ridge`": ("scratch", "joint-sketch-ridge"),
+    "start, sums alone: `sketch-lda`": ("start", "sketch-lda"),
+    "start, encoders alone: `class-mean`": ("start", "class-mean"),
+    "**start, one exchange: `sketch-guided`**": ("start", "sketch-guided"),
+    "**start, two: `joint-sketch-ridge`**": ("start", "joint-sketch-ridge"),
+}
+
+
+def by_clients(kind: str, rule: str) -> dict[int, float]:
+    """Accuracy by the number of clients, where that was measured."""
+    runs = {clients: run(f"clients/{kind}-{clients}").summary for clients in CLIENTS}
+    found = {clients: end.final_accuracy.get(rule) for clients, end in runs.items()}
+    return {clients: share for clients, share in found.items() if share is not None}
+
+
+def pretrained() -> float:
+    """ImageNet's network, sums alone: the same with any number of clients."""
+    return run("start/imagenet-cifar10-3000").summary.final_accuracy["sketch-lda"]
+
+
+@table("clients")
+def against_clients() -> list[Row]:
+    """CIFAR-10, alpha 0.1, 20 epochs, seed 1."""
+    rows = [["clients", *map(str, CLIENTS)]]
+    for name, (kind, rule) in BY_CLIENTS.items():
+        found = by_clients(kind, rule)
+        cells = [percent(found[each]) if each in found else "not measured" for each in CLIENTS]
+        rows.append([name, *cells])
+    rows.append(["ImageNet network, sums alone: `sketch-lda`", *[percent(pretrained())] * len(CLIENTS)])
+    ends = [run(f"clients/start-{each}").summary for each in CLIENTS]
+    for name, rule in (
+        ("start: MB up per client, one exchange", "sketch-guided"),
+        ("two", "joint-sketch-ridge"),
+    ):
+        sizes = [(end.fusion_bytes or {}).get(rule) for end in ends]
+        rows.append([name, *(f"{size / 1e6:.0f}" if size else "not measured" for size in sizes)])
+    rows.append(["training, s on one H200", *(f"{end.train_seconds:.0f}" for end in ends)])
     return rows

@@ -195,7 +195,7 @@ class GeneralOptions:
     )
 
 
-CONFIG_FORMAT = 4
+CONFIG_FORMAT = 5
 """Of config.yaml: raised when a setting changes its meaning."""
 DEFAULT_FUSION = "sketch-guided,class-mean,feature-mean"
 SECTIONS: dict[str, type] = {

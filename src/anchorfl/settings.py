@@ -90,6 +90,7 @@ def preset_settings(content: Any, path: Path) -> dict[str, object]:
         settings["describe.filters"] = settings.pop("upload.sketch_filters")
     if content.get("format") != CONFIG_FORMAT and "device" in content:
         settings.pop("fusion.sketch-guided.ridge", None)  # its guide, up to format 3
+        settings.pop("fusion.sketch-guided.guidance", None)  # scaled otherwise, up to format 4
     return of_format_2(settings) if is_format_2(content) else settings
 
 

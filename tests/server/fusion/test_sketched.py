@@ -9,7 +9,8 @@ from anchorfl import Experiment
 from anchorfl.data import load_dataset
 from anchorfl.describe import second_moments, with_constant
 from anchorfl.experiment import Result
-from anchorfl.server.fusion.sketched import GuidedHead, SketchGuided
+from anchorfl.server.fusion.class_mean import owners
+from anchorfl.server.fusion.sketched import GuidedHead, SketchGuided, samples_behind
 from anchorfl.tensors import prefixed
 from anchorfl.wire import Upload
 from tests.conftest import server_view
@@ -39,7 +40,7 @@ def test_its_predictor_gives_the_runs_answers_and_one_sample_the_same(result: Re
 
 
 def test_a_guide_that_explains_more_weighs_more() -> None:
-    """g = guidance / (1 - R^2); of labels drawn at random nothing is explained."""
+    """Of labels drawn at random nothing is explained."""
     view = server_view(filters=8)
     draw = torch.Generator().manual_seed(0)
     rows = with_constant(
@@ -61,6 +62,28 @@ def test_a_guide_that_explains_more_weighs_more() -> None:
 
     assert weight(noise) < 0.01
     assert weight(told) > 0.15
+
+
+def test_a_guide_weighs_more_the_less_the_encoders_have_seen() -> None:
+    """g = guidance (1 + 1000 / n) / (1 - R^2)^2, at most 1, and none of a guide that knows nothing."""
+    rule = SketchGuided(guidance=0.05)
+    assert rule.weight(0.5, 1000) == pytest.approx(0.05 * 2 / 0.25)
+    assert rule.weight(0.5, 1e9) == pytest.approx(0.05 / 0.25)
+    assert rule.weight(0.9, 1000) == rule.weight(0.5, 10) == 1.0
+    assert rule.weight(0.0, 10) == 0.0
+
+
+def test_the_samples_behind_a_score_are_those_of_its_owners() -> None:
+    """Two clients share class 0 as 30 and 10, one has all 60 of class 1: 25 and 60."""
+    counts = [torch.tensor([30, 60]), torch.tensor([10, 0])]
+    uploads = [
+        Upload(
+            k, n, {"prototypes": torch.eye(2)}, {"class_means/mean": torch.eye(2) * (n > 0)[:, None]}
+        )
+        for k, n in enumerate(counts)
+    ]
+    own = owners(uploads, 1.0, torch.device("cpu"))
+    assert samples_behind(own, uploads) == pytest.approx((25 * 40 + 60 * 60) / 100)
 
 
 def test_without_guidance_it_is_class_mean(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from anchorfl.models import Encoder
 from anchorfl.options import option
 from anchorfl.registry import FUSIONS
 from anchorfl.server.fusion.base import FEATURES_AND_SKETCH, SKETCH, Fusion, Head, ServerView
-from anchorfl.server.fusion.class_mean import OwnersHead, owners
+from anchorfl.server.fusion.class_mean import Owners, OwnersHead, owners
 from anchorfl.tensors import Tensors
 from anchorfl.wire import Upload
 
-RIDGE, SHRINKAGE, LITTLE = 0.001, 0.03, 0.1
+RIDGE, SHRINKAGE, LITTLE, ENOUGH = 0.001, 0.03, 0.1, 1000
 SHRINKAGE_HELP = "what the covariance's diagonal is raised by, relative to its mean"
 
 
@@ -111,9 +111,10 @@ class SketchGuided(Fusion):
     """Cosines to the clients' class means plus g times sketch-lda's scores; one exchange.
 
     sum_k w_kc cos(f_k, m_kc) + g s_c, with s_c the scores of `sketch-lda`, in which a true class has
-    1 on average. A client's encoder cannot tell what it never saw; the sketch saw all classes. The
-    more of the labels it explains, the more it weighs: g = guidance / (1 - R^2), R^2 from the sums,
-    and where it explains less than a tenth, in proportion less.
+    1 on average. A client's encoder cannot tell what it never saw; the sketch saw all classes. It
+    weighs more the more of the labels it explains, and the fewer samples the encoders had of a class:
+    g = guidance (1 + 1000 / n) / (1 - R^2)^2, at most 1. R^2 comes from the sums, n is the number of
+    samples behind a class's score; where R^2 is under a tenth, g is in proportion less.
     """
 
     needs = ("class_means", "sketch_moments")
@@ -121,12 +122,25 @@ class SketchGuided(Fusion):
     score_temperature = 0.06
     reads = FEATURES_AND_SKETCH
     q: float = option(1.0, "exponent of a client's class count", at_least=0)
-    guidance: float = option(0.1, "g (1 - R^2), weight of the sketch's scores", at_least=0)
+    guidance: float = option(0.05, "weight of the sketch's scores before it is scaled", at_least=0)
     shrinkage: float = option(SHRINKAGE, SHRINKAGE_HELP, above=0)
 
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
         moments = sketch_moments(uploads)
         guide = SketchHead(view, discriminant(moments, self.shrinkage))
-        own = OwnersHead(*owners(uploads, self.q, view.device, guide.knows()))
-        share = explained(moments, RIDGE)
-        return GuidedHead(own, guide, self.guidance / (1 - share) * min(1.0, share / LITTLE))
+        own = owners(uploads, self.q, view.device, guide.knows())
+        weight = self.weight(explained(moments, RIDGE), samples_behind(own, uploads))
+        return GuidedHead(OwnersHead(*own), guide, weight)
+
+    def weight(self, share: float, samples: float) -> float:
+        """g, where the sketch explains this share of the labels and encoders had so many samples."""
+        scarce = 1 + ENOUGH / max(samples, 1.0)
+        return min(1.0, self.guidance * scarce / (1 - share) ** 2) * min(1.0, share / LITTLE)
+
+
+def samples_behind(own: Owners, uploads: Sequence[Upload]) -> float:
+    """n: sum_k w_kc n_kc, the samples that a class is scored by, on average over all samples."""
+    counts = torch.stack([upload.class_counts for upload in uploads]).to(own.weights)
+    shares = own.weights / own.weights.sum(dim=0).clamp(min=1e-12)
+    by_class, totals = (shares * counts).sum(dim=0), counts.sum(dim=0)
+    return float((by_class * totals).sum() / totals.sum().clamp(min=1))
