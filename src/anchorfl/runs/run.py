@@ -76,9 +76,13 @@ class Run:
 
     @cached_property
     def largest_lambda(self) -> float | None:
-        """The largest raw lambda of any client at the end of any round; None where there is none."""
-        values = [record["lambda_raw"] for own in self.clients.values() for record in own]
-        return max((value for value in values if value is not None), default=None)
+        """Of any client at the end of any round, raw where the method has it; None without lambda."""
+        records = [record for own in self.clients.values() for record in own]
+        for reading in ("lambda_raw", "lambda_effective"):
+            values = [record[reading] for record in records if record.get(reading) is not None]
+            if values:
+                return max(values)
+        return None
 
     @cached_property
     def warnings(self) -> list[Record]:
