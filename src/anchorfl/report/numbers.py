@@ -12,7 +12,7 @@ def percent(share: float | None) -> str:
 
 
 def quantity(value: float | None) -> str:
-    """Three digits, or all before the point: 0.00123, 12.3, 1,641, 2,256,819; 1.23e+09 from a billion."""
+    """Three digits, or all before the point: 0.00123, 12.3, 1,641; 1.23e+09 from a billion."""
     if value is None:
         return NONE
     if abs(value) >= 1e9:
