@@ -79,7 +79,7 @@ class Run:
         """Of any client at the end of any round, raw where the method has it; None without lambda."""
         records = [record for own in self.clients.values() for record in own]
         for reading in ("lambda_raw", "lambda_effective"):
-            values = [record[reading] for record in records if record.get(reading) is not None]
+            values: list[float] = [each[reading] for each in records if each.get(reading) is not None]
             if values:
                 return max(values)
         return None
