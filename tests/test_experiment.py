@@ -84,7 +84,7 @@ def test_an_empty_client_is_skipped_and_named(tmp_path: Path) -> None:
     assert result.summary.local_accuracy[0] is None
     assert result.summary.upload_bytes[0] is None
     warning = next(record for record in result.metrics if record["event"] == "warning")
-    assert (warning["kind"], warning["client"]) == ("empty-client", 0)
+    assert warning["kind"] == "empty-client"
     assert sorted(result.lambdas) == [1, 2]
     result.predictor(torch.rand(1, 1, 8, 8))
 
@@ -260,3 +260,19 @@ def test_a_look_inside_shows_every_local_epoch_of_every_client(tmp_path: Path) -
 def test_chosen_rounds_are_evaluated_and_the_last(tmp_path: Path) -> None:
     result = tiny(tmp_path / "run", train={"rounds": 5, "evaluate_at": "0,2"})
     assert [point["round"] for point in result.run.evaluations] == [0, 2, 4]
+
+
+def test_a_bar_is_shown_where_somebody_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny(tmp_path / "quiet")
+    assert capsys.readouterr().out == ""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    tiny(tmp_path / "shown")
+    assert "v4 on digits" in capsys.readouterr().out
+
+
+def test_a_notebook_shows_a_table(tmp_path: Path) -> None:
+    html = tiny(tmp_path / "run")._repr_html_()
+    assert "<td>sketch-guided</td>" in html

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 class DataOptions:
     name: str = option("digits", "data set: see anchorfl data list")
     root: str = option("data", "folder that holds the official files, or your own images")
-    flip: bool | None = option(None, "mirror images in training; unset: as the data set suggests")
+    flip: bool | None = option(
+        None, "mirror images in training; unset: as the data set suggests, not for images of your own"
+    )
     validation: float = option(
         0.0, "share of the training data held out to choose settings on", at_least=0, below=1
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from typing import Any
 from anchorfl.config import Config
 from anchorfl.engine import Listener, run_in_folder
 from anchorfl.predictor import Predictor, predictor_of
+from anchorfl.registry import DISPLAYS
 from anchorfl.runs import Record, Run, Summary, read_run
-from anchorfl.settings import flatten, resolve
+from anchorfl.settings import flatten, import_named, resolve
 
 
 class Experiment:
@@ -22,14 +24,19 @@ class Experiment:
     """
 
     def __init__(self, method: str = "v4", **settings: Any) -> None:
-        self.config: Config = resolve(method, flatten(settings))
+        words = flatten(settings)
+        import_named({"method": method, **words})
+        self.config: Config = resolve(method, words)
 
-    def run(self, *listeners: Listener, restart: bool = False) -> Result:
+    def run(self, *listeners: Listener, restart: bool = False, progress: bool = True) -> Result:
         """Run to the end; every event also goes to the listeners.
 
         Where `out` holds the same experiment, unfinished, it goes on; `restart` begins it anew.
+        In a terminal or a notebook a bar shows how far it is, unless `progress` is False.
         """
-        return Result(run_in_folder(self.config, listeners, restart))
+        display = DISPLAYS.get("progress")() if progress else None
+        shown = () if display is None else (display,)
+        return Result(run_in_folder(self.config, (*shown, *listeners), restart))
 
 
 @dataclass(frozen=True)
@@ -40,8 +47,18 @@ class Result:
 
     def __repr__(self) -> str:
         """Short: what ran, and how accurate each rule ended."""
-        figures = ", ".join(f"{name} {100 * share:.2f} %" for name, share in self.accuracy.items())
+        figures = ", ".join(f"{name} {100 * share:.1f} %" for name, share in self.accuracy.items())
         return f"Result({self.run.method} on {self.summary.dataset}: {figures}; {self.folder})"
+
+    def _repr_html_(self) -> str:
+        """The same in a notebook, as a table."""
+        rows = "".join(
+            f"<tr><td>{escape(name)}</td><td>{100 * share:.1f}</td></tr>"
+            for name, share in self.accuracy.items()
+        )
+        title = escape(f"{self.run.method} on {self.summary.dataset}, {self.folder}")
+        head = "<tr><th>fusion</th><th>test accuracy, %</th></tr>"
+        return f"<table><caption>{title}</caption>{head}{rows}</table>"
 
     @property
     def folder(self) -> Path:

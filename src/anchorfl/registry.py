@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Generic, TypeVar
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from anchorfl.errors import UserError
+from anchorfl.errors import UserError, in_one_line
 
 if TYPE_CHECKING:
     from anchorfl.data import DatasetSpec, PartitionKind
-    from anchorfl.engine import ListenerFactory
+    from anchorfl.engine import Listener, ListenerFactory
     from anchorfl.methods import Method
     from anchorfl.models import EncoderFactory
     from anchorfl.objective import AlignTarget, Balance, BaseTerm, Schedule
@@ -30,6 +32,29 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     spellings = {name.lower(): name for name in known}
     close = get_close_matches(word.lower(), list(spellings), n=1, cutoff=0.6)
     return f"; did you mean {spellings[close[0]]}?" if close else ""
+
+
+def is_in_a_file(name: str) -> bool:
+    """Whether a name is FILE.py:NAME, code of somebody's own."""
+    return name.rpartition(":")[0].endswith(".py")
+
+
+def imported(name: str, key: str) -> Any:
+    """What `FILE.py:NAME` or `package.module:NAME` points at; an error names the key it came by."""
+    place, _, attribute = name.rpartition(":")
+    try:
+        if not is_in_a_file(name):
+            return getattr(import_module(place), attribute)
+        spec = spec_from_file_location(Path(place).stem, Path(place).expanduser())
+        assert spec is not None
+        assert spec.loader is not None
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return getattr(module, attribute)
+    except FileNotFoundError:
+        raise UserError(f"{key}={name}: no such file") from None
+    except Exception as error:  # a user's own code can raise anything
+        raise UserError(f"{key}={name}: {in_one_line(error)}") from None
 
 
 class Registry(Generic[T]):
@@ -91,6 +116,11 @@ class Registry(Generic[T]):
             except Exception as error:  # another package's code can raise anything
                 place = self._elsewhere[name].value
                 raise UserError(f"{self.kind} '{name}': {place} cannot be loaded ({error})") from None
+        if name not in self._entries and is_in_a_file(name):
+            raise UserError(
+                f"{self.kind} '{name}' is code, which is imported only if you trust it: add --trust,"
+                " or name it yourself"
+            )
         if name not in self._entries:
             given = f"{key}={name}: unknown {self.kind}" if key else f"unknown {self.kind} '{name}'"
             known = ", ".join(self.names())
@@ -111,3 +141,4 @@ FUSIONS: Registry[type[Fusion]] = Registry("fusion", "anchorfl.server.fusion")
 SERVER_HALVES: Registry[type[ServerHalf]] = Registry("server half", "anchorfl.server.halves")
 TRACKERS: Registry[ListenerFactory] = Registry("tracker", "anchorfl.engine.trackers")
 LISTENERS: Registry[ListenerFactory] = Registry("listener", "anchorfl.report.listener")
+DISPLAYS: Registry[Callable[[], Listener | None]] = Registry("display", "anchorfl.report.progress")

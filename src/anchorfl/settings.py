@@ -25,11 +25,20 @@ from anchorfl.config import (
     UploadOptions,
 )
 from anchorfl.errors import UserError
+from anchorfl.methods import Method
 from anchorfl.options import build, key_of, unknown_key
-from anchorfl.registry import ALIGN_TARGETS, BALANCES, BASE_TERMS, DATASETS, FUSIONS, METHODS
+from anchorfl.registry import (
+    ALIGN_TARGETS,
+    BALANCES,
+    BASE_TERMS,
+    DATASETS,
+    FUSIONS,
+    METHODS,
+    imported,
+    is_in_a_file,
+)
 
 if TYPE_CHECKING:
-    from anchorfl.methods import Method
     from anchorfl.objective import AlignTarget, Balance
 
 SMALL_IMAGE, TINY_IMAGE = 28, 16
@@ -113,6 +122,33 @@ def of_format_2(settings: dict[str, object]) -> dict[str, object]:
     names = [name.strip() for name in str(settings.get("fusion", "")).split(",") if name.strip()]
     renamed = ["normalised-feature-mean" if name == "feature-mean" else name for name in names]
     return {**settings, "fusion": ",".join(renamed)} if names else settings
+
+
+def import_named(settings: Mapping[str, object]) -> None:
+    """Import the method and the fusions that are FILE.py:NAME; for words of the user's own alone.
+
+    A method is a `Method`, or a balance that is to pull prototypes to the shared anchors.
+    """
+    method = str(settings.get("method"))
+    if is_in_a_file(method) and method not in METHODS:
+        found = imported(method, "method")
+        if not isinstance(found, Method):
+            if not hasattr(found, "readings"):
+                raise UserError(f"method={method}: is neither a Method nor a Balance")
+            BALANCES.register(method)(found)
+            found = Method(summary=str(found.__doc__).split("\n")[0], balance=method)
+        METHODS.register(method)(found)
+    for name in listed_fusions(settings.get("fusion", "")):
+        if is_in_a_file(name) and name not in FUSIONS:
+            found = imported(name, "fusion")
+            if not hasattr(found, "head"):
+                raise UserError(f"fusion={name}: is no Fusion")
+            FUSIONS.register(name)(found)
+
+
+def listed_fusions(names: object) -> list[str]:
+    words = names if isinstance(names, list | tuple) else str(names).split(",")
+    return [str(name).strip() for name in words if str(name).strip()]
 
 
 def resolve(method: str, settings: Mapping[str, object]) -> Config:
@@ -254,15 +290,13 @@ def default_fusions(mixed: bool) -> str:
 
 def resolve_fusions(names: object, options: Mapping[str, object]) -> dict[str, Any]:
     """`fusion=a,b` and `fusion.a.q=0.5` -> one object each, the first the primary."""
-    words = names if isinstance(names, list | tuple) else str(names).split(",")
-    listed = [str(name).strip() for name in words if str(name).strip()]
-    chosen = {name: FUSIONS.get(name, "fusion") for name in dict.fromkeys(listed)}
+    chosen = {name: FUSIONS.get(name, "fusion") for name in dict.fromkeys(listed_fusions(names))}
     if not chosen:
         raise UserError(f"fusion={names}: name at least one of {', '.join(FUSIONS.names())}")
     own: dict[str, dict[str, object]] = {name: {} for name in chosen}
     for key, value in options.items():
-        name, _, item = key.partition(".")
-        if not item:
+        name, _, item = key.rpartition(".")
+        if not name:
             raise UserError(f"fusion.{key}={value}: is no option; write fusion.{key}.OPTION=VALUE")
         if name not in own:
             FUSIONS.get(name)

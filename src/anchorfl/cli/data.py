@@ -74,6 +74,29 @@ def data_show(
     datasets.show_partition(make_console(), words, figure or Path(f"partition-{name}.png"), save)
 
 
+@data_app.command("check")
+def data_check(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", show_default=False)],
+    holdout: Annotated[
+        float, typer.Option(help="Share kept for testing at each site.", min=0, max=1)
+    ] = 0.2,
+) -> None:
+    """Look through a folder of your own images: bad files, empty classes, classes without test images.
+
+    The folder holds a folder per class, or train/ and test/ of them, or SITE/CLASS/picture.
+
+    \b
+    Example:
+      anchorfl data check my-pictures
+    """
+    from anchorfl.data import check_images
+    from anchorfl.report import datasets
+    from anchorfl.report.console import make_console
+
+    if not datasets.show_check(make_console(), folder, check_images(folder, holdout)):
+        raise typer.Exit(1)
+
+
 @data_app.command("example")
 def data_example(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", show_default=False)],

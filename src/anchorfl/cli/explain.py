@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from anchorfl.errors import UserError
-from anchorfl.settings import parse_words
+from anchorfl.settings import import_named, parse_words
 
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", show_default=False)]
 
@@ -28,6 +28,7 @@ def methods(
     from anchorfl.report.console import make_console
     from anchorfl.report.methods import show_methods
 
+    import_named({"method": name})
     show_methods(make_console(), name, fusions)
 
 
@@ -71,6 +72,7 @@ def forecast(
     for key, value in settings.items():
         if not key.startswith("align."):
             raise UserError(f"{key}={value}: a forecast takes align.KEY=VALUE and its own options")
+    import_named({"method": method})
     course = (align, align) if align is not None else (align_from, align_to)
     assumed = forecasts.assumed_rounds(rounds, base, course, clip, steps)
     forecasts.show_assumed(make_console(), method, settings, assumed, bound, figure)

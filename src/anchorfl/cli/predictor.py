@@ -14,7 +14,7 @@ from anchorfl.settings import parse_words
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", show_default=False)]
 Trust = Annotated[
-    bool, typer.Option("--trust", help="Import code that the run's folder names (its encoder).")
+    bool, typer.Option("--trust", help="Import code that the run's folder names (FILE.py:NAME).")
 ]
 RunOrFile = Annotated[Path, typer.Argument(metavar="RUN|FILE.safetensors", show_default=False)]
 
@@ -35,13 +35,16 @@ def fuse(
         Path | None,
         typer.Option(help="Write the predictor of the first fusion there.", show_default=False),
     ] = None,
+    table: Annotated[
+        Path | None, typer.Option(help="Also write the table there: .md or .csv.", show_default=False)
+    ] = None,
     trust: Trust = False,
 ) -> None:
     """Fuse a finished run's uploads again, by its own fusions or others; nothing is trained.
 
     \b
     Examples:
-      anchorfl fuse runs/RUN --all
+      anchorfl fuse runs/RUN --all --table fusions.md
       anchorfl fuse runs/RUN fusion=class-mean fusion.class-mean.q=1
       anchorfl fuse runs/RUN --without 3 --export model.safetensors
       anchorfl fuse runs/RUN --add late.safetensors
@@ -58,7 +61,7 @@ def fuse(
     if export is not None:
         check_target(export)
     found = fuse_again(opened, words, every, without or (), add or ())
-    show_fusions(make_console(), found)
+    show_fusions(make_console(), found, table)
     if export is not None:
         write(predictor_again(opened, found), export)
         say(make_console(), f"predictor: {export}, {export.stat().st_size / 1e6:,.1f} MB")

@@ -16,7 +16,7 @@ from anchorfl.config import DEFAULT_FUSION, SECTIONS, GeneralOptions
 from anchorfl.errors import UserError
 from anchorfl.options import describe
 from anchorfl.registry import METHODS
-from anchorfl.settings import all_keys, parse_words, read_preset, resolve
+from anchorfl.settings import all_keys, import_named, parse_words, read_preset, resolve
 
 
 def keys_help() -> str:
@@ -120,8 +120,11 @@ def run(
       anchorfl run runs/STOPPED
     """
     words = parse_words(settings or [])
+    import_named({"method": what, **words})
     if what.lower().endswith((".yaml", ".yml")):
-        method, words = preset_with(read_preset(Path(what)), words)
+        preset = read_preset(Path(what))
+        import_named(preset)
+        method, words = preset_with(preset, words)
     elif (Path(what) / "config.yaml").is_file():
         method, words = begun_in(Path(what), words)
     else:

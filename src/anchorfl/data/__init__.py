@@ -2,6 +2,7 @@
 
 from anchorfl.data.augment import UNCHANGED, Augmentation, augmentation_for
 from anchorfl.data.catalog import DatasetSpec
+from anchorfl.data.checking import Checked, check_images
 from anchorfl.data.dataset import Dataset, Sites, Split, load_dataset
 from anchorfl.data.draws import PartitionKind, draw_name, draw_partition
 from anchorfl.data.facts import ImageFacts, Shape
@@ -17,6 +18,7 @@ __all__ = [
     "SUFFIXES",
     "UNCHANGED",
     "Augmentation",
+    "Checked",
     "Dataset",
     "DatasetSpec",
     "ImageFacts",
@@ -27,6 +29,7 @@ __all__ = [
     "Sites",
     "Split",
     "augmentation_for",
+    "check_images",
     "class_folders",
     "draw_name",
     "draw_partition",

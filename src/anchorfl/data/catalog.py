@@ -196,7 +196,7 @@ OWN_IMAGES = DatasetSpec(
     size=None,
     mean=(0.5, 0.5, 0.5),
     std=(0.25, 0.25, 0.25),
-    flip=True,
+    flip=False,
 )
 DATASETS.register("folder")(OWN_IMAGES)
 DATASETS.register("sites")(

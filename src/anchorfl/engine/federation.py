@@ -23,6 +23,7 @@ from anchorfl.data import Dataset, ImageStore, Partition, draw_partition, load_d
 from anchorfl.diagnose import REACTIONS, Guard
 from anchorfl.engine import teacher
 from anchorfl.engine.checkpoints import Checkpoint, Checkpoints
+from anchorfl.engine.data_warnings import data_warnings
 from anchorfl.engine.engine import Engine
 from anchorfl.engine.events import (
     Evaluating,
@@ -44,7 +45,6 @@ from anchorfl.server import SKETCH, Cost, Evaluation, Fused, Server
 from anchorfl.settings import SMALL_IMAGE
 from anchorfl.wire import ClientRound, Task, Upload
 
-FEW = 5
 CHECKPOINT_ON_GPU = 10
 """Rounds: there a round takes a second, and a checkpoint has half a gigabyte to write."""
 
@@ -277,24 +277,8 @@ class Federation:
             )
         )
         if self.begun is None:
-            self._warn_of_data(sizes)
-
-    def _warn_of_data(self, sizes: list[int]) -> None:
-        empty = [number for number, size in enumerate(sizes) if size == 0]
-        if len(empty) > FEW:
-            message = f"{len(empty):,} of {len(sizes):,} clients hold no sample: they are skipped"
-            self.emit(Warned("empty-client", message))
-        for number in empty if len(empty) <= FEW else ():
-            message = f"client {number} holds no sample: it is skipped and has weight 0"
-            self.emit(Warned("empty-client", message, client=number))
-        if self.config.needs:
-            labels, facts = self.dataset.train.labels, self.dataset.facts
-            largest = self.partition.label_table(labels, facts.classes).max(axis=0)
-            missing = (largest < self.config.upload.min_count).sum()
-            if missing:
-                message = f"{missing} of {facts.classes} classes have no client with upload.min_count="
-                message += f"{self.config.upload.min_count} samples: no upload describes them"
-                self.emit(Warned("undescribed-classes", message))
+            for warning in data_warnings(self.dataset, self.partition, self.config):
+                self.emit(warning)
 
     def _train(self, engine: Engine, number: int) -> int:
         """A round of all sites; returns how many samples they went through."""

@@ -31,7 +31,7 @@ from anchorfl.server import (
     what_is_lacking,
     without,
 )
-from anchorfl.settings import flatten, resolve
+from anchorfl.settings import flatten, import_named, resolve
 from anchorfl.wire import Upload, described_width
 
 
@@ -82,6 +82,7 @@ def fuse_again(
     Sites that are `gone` are left out as if they had never been there; uploads that came `late` are
     admitted and fused as if they had been there in time.
     """
+    import_named({key: value for key, value in words.items() if key == "fusion"})
     config = with_words(run.config, words)
     if "model.name" not in words:
         run.vouched(config)

@@ -180,4 +180,5 @@ def named_listeners(folder: RunFolder, config: Config) -> list[Listener]:
 
 
 def run_name(config: Config) -> str:
-    return f"{config.method}-{config.data.name}-{draw_name(config.partition)}-seed{config.seed}"
+    method = config.method.rpartition("/")[2]  # a file's name, where it is FILE.py:NAME
+    return f"{method}-{config.data.name}-{draw_name(config.partition)}-seed{config.seed}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -11,16 +9,15 @@ from safetensors.torch import load_file
 from torch import nn
 
 from anchorfl.data import Shape
-from anchorfl.errors import UserError
+from anchorfl.errors import UserError, in_one_line
 from anchorfl.models.batchnorm import adopt_batchnorm
-from anchorfl.models.encoders import EncoderFactory
-from anchorfl.registry import ENCODERS
+from anchorfl.registry import ENCODERS, imported
 from anchorfl.tensors import section
 
 
 def build_encoder(name: str, shape: Shape) -> nn.Module:
     """A registered encoder, or `FILE.py:NAME` / `package.module:NAME`: NAME(shape) -> nn.Module."""
-    factory = imported(name) if ":" in name else ENCODERS.get(name, "model.name")
+    factory = imported(name, "model.name") if ":" in name else ENCODERS.get(name, "model.name")
     try:
         encoder = factory(shape)
     except Exception as error:  # a user's own code can raise anything
@@ -34,31 +31,6 @@ def build_encoder(name: str, shape: Shape) -> nn.Module:
 def public_name(name: str) -> str:
     """How messages name an encoder: code of one's own by its last word, never by its place."""
     return f"code:{name.rpartition(':')[2]}" if ":" in name else name
-
-
-def imported(name: str) -> EncoderFactory:
-    """The attribute that `FILE.py:NAME` or `package.module:NAME` points at."""
-    place, _, attribute = name.rpartition(":")
-    try:
-        if place.endswith(".py"):
-            spec = importlib.util.spec_from_file_location(Path(place).stem, place)
-            assert spec is not None
-            assert spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-        else:
-            module = importlib.import_module(place)
-        factory: EncoderFactory = getattr(module, attribute)
-    except FileNotFoundError:
-        raise UserError(f"model.name={name}: no such file") from None
-    except Exception as error:  # a user's own code can raise anything
-        raise UserError(f"model.name={name}: {in_one_line(error)}") from None
-    return factory
-
-
-def in_one_line(error: Exception) -> str:
-    """An exception in one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def load_encoder(encoder: nn.Module, path: Path) -> None:

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anchorfl.data import ImageFacts, Shape
-from anchorfl.errors import UserError
+from anchorfl.errors import UserError, in_one_line
 from anchorfl.models.batchnorm import batchnorms
-from anchorfl.models.custom import build_encoder, in_one_line, load_encoder
+from anchorfl.models.custom import build_encoder, load_encoder
 from anchorfl.randomness import generator, seeded
 from anchorfl.tensors import Tensors
 

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 
 from anchorfl.data import (
     EXAMPLE,
+    Checked,
     draw_name,
     draw_partition,
     fetch_dataset,
@@ -21,7 +22,7 @@ from anchorfl.registry import DATASETS
 from anchorfl.report.console import say
 from anchorfl.report.methods import lines_of
 from anchorfl.report.png_plots import plot_partition
-from anchorfl.report.tables import listing, partition_table
+from anchorfl.report.tables import listing, partition_table, plain_table
 from anchorfl.settings import resolve
 
 
@@ -81,3 +82,23 @@ def split_folder(console: Console, folder: Path, table: Path, out: Path) -> None
     for number, site in enumerate(sites):
         say(console, f"client {number}: {site}, {len(partition.clients[number]):,} images")
     say(console, f"partition: {out}")
+
+
+def show_check(console: Console, root: Path, found: Checked) -> bool:
+    """What a folder holds and what is wrong with it; False where a run would be refused."""
+    rows = [[name, f"{train:,}", f"{test:,}"] for name, (train, test) in found.counts.items()]
+    title = f"{root}: data.name={found.kind}, {len(rows):,} classes"
+    console.print(plain_table(["class", "to train on", "to test on"], rows, title))
+    for path, why in found.bad:
+        say(console, f"bad: {path}: {why}")
+    for words, names in (
+        ("a folder without an image", found.empty),
+        ("no test image, so its accuracy is not measured", found.untested),
+    ):
+        for name in names:
+            say(console, f"class {name}: {words}")
+    if found.passed_over:
+        kinds = ", ".join(sorted({path.suffix or path.name for path in found.passed_over}))
+        say(console, f"passed over, no pictures: {len(found.passed_over):,} ({kinds})")
+    say(console, f"cannot be read: {len(found.bad):,}" if found.bad else "All pictures can be read.")
+    return not found.bad

@@ -26,14 +26,14 @@ from anchorfl.engine import (
 from anchorfl.errors import UserError
 from anchorfl.files import write_whole
 from anchorfl.predictor import confusion_of, open_predictor
-from anchorfl.registry import DATASETS, METHODS
+from anchorfl.registry import DATASETS, METHODS, is_in_a_file
 from anchorfl.report.console import say
 from anchorfl.report.page import write_page
 from anchorfl.report.progress import show_progress
 from anchorfl.report.tables import plain_table
 from anchorfl.runs import read_run
 from anchorfl.server import balanced_accuracy, macro_f1
-from anchorfl.settings import read_preset, resolve
+from anchorfl.settings import listed_fusions, read_preset, resolve
 from anchorfl.wire import (
     Description,
     Request,
@@ -60,6 +60,11 @@ def make_task(
 ) -> None:
     settings = {**read_preset(preset), **words}
     method = str(settings.pop("method"))
+    for name in (method, *listed_fusions(settings.get("fusion", ""))):
+        if is_in_a_file(name):
+            raise UserError(
+                f"{name}: sites import no code that a task names; install it there as a package"
+            )
     config = resolve(method, settings)
     names = class_names(classes)
     spec, size = DATASETS.get(config.data.name), config.data.size

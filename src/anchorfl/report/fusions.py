@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rich.console import Console
 
 from anchorfl.engine import FusedAgain
+from anchorfl.report.compare import write_table
 from anchorfl.report.console import say
+from anchorfl.report.numbers import percent
 from anchorfl.report.tables import best_client, plain_table
 
 
-def show_fusions(console: Console, found: FusedAgain) -> None:
+def show_fusions(console: Console, found: FusedAgain, table: Path | None) -> None:
     """Accuracy by fusion, and where the errors lie that the owner of the true class avoids."""
     rows = []
     for name, accuracy in sorted(found.evaluation.accuracy().items(), key=lambda pair: -pair[1]):
@@ -21,17 +25,20 @@ def show_fusions(console: Console, found: FusedAgain) -> None:
             f"{cost.prediction_ms:.3f}",
             f"{cost.prediction_flops / 1e6:.1f}",
         ]
-        rows.append([name, *(f"{100 * value:.2f}" for value in shares), *costs])
+        rows.append([name, *map(percent, shares), *costs])
     alone = best_client(
         [found.evaluation.share_right(each) for each in found.evaluation.local.values()]
     )
     if alone is not None:
-        rows.append(["best client alone", f"{100 * alone:.2f}", *[""] * 6])
-        rows.append(["owner (oracle)", f"{100 * found.oracle():.2f}", *[""] * 6])
+        rows.append(["best single client", percent(alone), *[""] * 6])
+        rows.append(["owner (oracle)", percent(found.oracle()), *[""] * 6])
     headings = ["fusion", "accuracy, %", "% wrong class, same owner", "% wrong owner"]
     headings += ["MB up per client", "server, s", "ms per image", "MFLOP per image"]
     console.print(plain_table(headings, rows, "fusions of the same uploads"))
     say(console, "owner: the client that holds most of the true class, used alone")
     say(console, "% wrong: of all images, those that the owner gets right and the fusion does not")
+    if table is not None:
+        write_table(headings, rows, table)
+        say(console, f"table: {table}")
     for name, why in found.missing.items():
         say(console, f"{name}: not tried, {why}")

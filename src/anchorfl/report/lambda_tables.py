@@ -21,18 +21,20 @@ def shown(value: float | None) -> str:
 
 
 def steepest_client(run: Run) -> int:
-    """The client whose raw lambda is largest at any time."""
+    """The client whose lambda is largest at any time."""
+    reading = run.lambda_reading or "lambda_raw"
 
     def top(client: int) -> float:
-        return max(record["lambda_raw"] or 0.0 for record in run.clients[client])
+        return max(record[reading] or 0.0 for record in run.clients[client])
 
     return max(run.clients, key=top)
 
 
 def lambda_by_client(run: Run) -> str:
-    """Diary 001's form: raw lambda of every client in the early rounds, every tenth, and the last."""
+    """Diary 001's form: lambda of every client in the early rounds, every tenth, and the last."""
+    reading = run.lambda_reading or "lambda_raw"
     by_round = {
-        client: {record["round"]: record["lambda_raw"] for record in records}
+        client: {record["round"]: record[reading] for record in records}
         for client, records in run.clients.items()
     }
     rounds = sorted(next(iter(by_round.values())))

@@ -28,6 +28,7 @@ from anchorfl.engine import (
     RunStarted,
     Warned,
 )
+from anchorfl.registry import DISPLAYS
 from anchorfl.report.console import say
 
 SILENCE = 10.0
@@ -40,6 +41,14 @@ def show_progress(console: Console) -> Listener:
         if console.is_terminal and not console.is_dumb_terminal
         else PlainProgress(console)
     )
+
+
+@DISPLAYS.register("progress")
+def where_somebody_looks() -> Listener | None:
+    """A live display in a terminal or a notebook; in a log, nothing."""
+    console = Console(highlight=False)
+    looked_at = console.is_jupyter or (console.is_terminal and not console.is_dumb_terminal)
+    return LiveProgress(console) if looked_at else None
 
 
 def percentages(accuracy: dict[str, float]) -> str:

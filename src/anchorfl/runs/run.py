@@ -17,7 +17,14 @@ from anchorfl.options import build
 from anchorfl.registry import METHODS
 from anchorfl.runs.folder import INCIDENTAL, RunFolder, text_of
 from anchorfl.runs.summary import Summary, check_accuracies
-from anchorfl.settings import build_align, is_format_2, preset_settings, read_yaml, resolve
+from anchorfl.settings import (
+    build_align,
+    import_named,
+    is_format_2,
+    preset_settings,
+    read_yaml,
+    resolve,
+)
 
 Record = dict[str, Any]
 
@@ -46,8 +53,10 @@ class Run:
 
     @cached_property
     def config(self) -> Config:
-        """Everything resolved; asks for the code of the run's fusions and data set."""
+        """Everything resolved; asks for the code of the run's method, fusions and data set."""
         settings = dict(self.settings)
+        if self.trusted:
+            import_named(settings)
         return resolve(str(settings.pop("method")), settings)
 
     def vouched(self, config: Config) -> Config:
@@ -75,14 +84,21 @@ class Run:
         return [record for record in rounds if record["accuracy"] is not None]
 
     @cached_property
-    def largest_lambda(self) -> float | None:
-        """Of any client at the end of any round, raw where the method has it; None without lambda."""
+    def lambda_reading(self) -> str | None:
+        """The reading that is this method's lambda: raw where it has one, else what the weights see."""
         records = [record for own in self.clients.values() for record in own]
-        for reading in ("lambda_raw", "lambda_effective"):
-            values: list[float] = [each[reading] for each in records if each.get(reading) is not None]
-            if values:
-                return max(values)
-        return None
+        readings = ("lambda_raw", "lambda_effective")
+        known = (name for name in readings if any(each.get(name) is not None for each in records))
+        return next(known, None)
+
+    @cached_property
+    def largest_lambda(self) -> float | None:
+        """Of any client at the end of any round; None without lambda."""
+        if self.lambda_reading is None:
+            return None
+        records = [record for own in self.clients.values() for record in own]
+        values: list[float | None] = [each.get(self.lambda_reading) for each in records]
+        return max(value for value in values if value is not None)
 
     @cached_property
     def warnings(self) -> list[Record]:

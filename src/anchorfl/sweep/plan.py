@@ -27,7 +27,7 @@ from anchorfl.compute import cores
 from anchorfl.config import Config
 from anchorfl.errors import UserError
 from anchorfl.registry import METHODS, suggestion
-from anchorfl.settings import flatten, read_yaml, resolve
+from anchorfl.settings import flatten, import_named, read_yaml, resolve
 
 KEYS = ("settings", "list", "grid", "search", "at_once", "out", "baseline")
 RUNS_ON_A_GPU = 2
@@ -43,6 +43,7 @@ class Trial:
 
     def config(self, folder: Path) -> Config:
         settings = {**self.settings, "out": str(folder / self.name)}
+        import_named(settings)
         return resolve(str(settings.pop("method", "v4")), settings)
 
 
@@ -113,6 +114,7 @@ def read_plan(path: Path, at_once: int | None = None) -> Plan:
     if "out" in settings:
         raise UserError(f"sweep {path}: settings.out={settings['out']}: write out at the top level")
     if content.get("baseline") is not None:
+        import_named({"method": content["baseline"]})
         METHODS.get(str(content["baseline"]))
     return Plan(
         folder=Path(str(content.get("out") or Path("runs") / path.stem)).expanduser(),

@@ -1,0 +1,125 @@
+"""A method, a balance or a fusion of one's own from FILE.py:NAME, in every command that takes a run."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from anchorfl import Experiment, load_run
+from anchorfl.errors import UserError
+from tests.conftest import process
+
+BALANCE = '''
+from dataclasses import dataclass
+from pathlib import Path
+
+from anchorfl.methods import Method
+from anchorfl.objective import Balance
+from anchorfl.options import option
+from anchorfl.registry import BALANCES
+
+Path(__file__).with_name("imported").touch()
+
+
+@BALANCES.register("plain-sum")
+@dataclass(frozen=True)
+class Sum(Balance):
+    """The weights see B + strength A."""
+
+    strength: float = option(1.0, "weight of the align loss", at_least=0)
+
+    def loss(self, losses, state, anneal):
+        return losses.base + self.strength * losses.align, {}
+
+    def readings(self, losses, state, anneal):
+        return {"lambda_effective": anneal.new_full((), self.strength)}
+
+
+TWICE = Method("the sum, twice as strong", "plain-sum", defaults={"align.strength": 2.0})
+'''
+FUSION = '''
+from dataclasses import dataclass
+
+from anchorfl.options import option
+from anchorfl.server.fusion.class_mean import ClassMean
+
+
+@dataclass(frozen=True)
+class Counted(ClassMean):
+    """class-mean under another name."""
+
+    share: float = option(0.5, "an option of its own", at_least=0)
+'''
+FUSIONS = "fusion=sketch-guided,mine.py:Counted"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the code, and a run by it."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "own.py").write_text(BALANCE)
+    (folder / "mine.py").write_text(FUSION)
+    words = ["align.strength=3", "train.rounds=1", FUSIONS, "fusion.mine.py:Counted.share=0.25"]
+    done = process("run", "own.py:Sum", *words, "out=run", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_a_balance_runs_as_a_method_and_its_lambda_is_shown(home: Path) -> None:
+    run = load_run(home / "run").run
+    assert run.largest_lambda == 3.0
+    assert run.settings["fusion.mine.py:Counted.share"] == 0.25
+    assert "mine.py:Counted" in (run.summary.final_accuracy or {})
+
+
+@pytest.mark.parametrize("words", [["fuse", "run"], ["export", "run", "model.safetensors"]])
+def test_a_folder_that_names_code_imports_it_only_when_trusted(home: Path, words: list[str]) -> None:
+    (home / "imported").unlink(missing_ok=True)
+    done = process(*words, cwd=home)
+    assert done.returncode == 2
+    assert "own.py:Sum' is code" in done.stderr
+    assert "--trust" in done.stderr
+    assert not (home / "imported").exists()
+    done = process(*words, "--trust", cwd=home)
+    assert done.returncode == 0, done.stderr
+    assert (home / "imported").exists()
+
+
+@pytest.mark.parametrize("words", [["compare", "run"]])
+def test_what_needs_no_code_imports_none(home: Path, words: list[str]) -> None:
+    (home / "imported").unlink(missing_ok=True)
+    done = process(*words, cwd=home)
+    assert done.returncode == 0, done.stderr
+    assert not (home / "imported").exists()
+
+
+def test_methods_forecast_and_sweep_take_it(home: Path) -> None:
+    shown = process("methods", "own.py:TWICE", cwd=home)
+    assert "twice as strong" in shown.stdout
+    assert "align.strength=2.0" in shown.stdout
+    plan = {"settings": {"train.rounds": 1, "method": "own.py:TWICE"}, "grid": {"seed": [1]}}
+    (home / "sweep.yaml").write_text(yaml.safe_dump({**plan, "out": "swept"}))
+    done = process("sweep", "sweep.yaml", cwd=home)
+    assert done.returncode == 0, done.stderr
+    assert "own.py:TWICE" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nowhere.py:Sum", "no such file"),
+        ("own.py:Nothing", "AttributeError"),
+        ("own.py:Path", "neither a Method nor a Balance"),
+    ],
+)
+def test_mistakes_end_in_one_line(home: Path, name: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        Experiment(f"{home}/{name}")
+
+
+def test_a_task_for_real_sites_names_no_file(home: Path) -> None:
+    (home / "preset.yaml").write_text("method: own.py:Sum\ndata: {name: sites, size: 8}\n")
+    (home / "classes.txt").write_text("a\nb\n")
+    done = process("task", "new", "preset.yaml", "classes.txt", "-o", "task.safetensors", cwd=home)
+    assert done.returncode == 2
+    assert "install it there as a package" in done.stderr
