@@ -84,6 +84,32 @@ def starts() -> None:
     save(figure, "start.png")
 
 
+def explosion() -> None:
+    """A lambda that runs away, the accuracy with it, and the cure: SVHN of diary 002, from records."""
+    forms = {
+        "v12": ("V12", COOL),
+        "v12-batch": ("V12, classes of the batch", INK),
+        "v12-gamma": ("V12-gamma", WARM),
+    }
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
+    for name, (label, colour) in forms.items():
+        found = run(f"study/002/{name}")
+        largest: dict[int, float] = {}
+        for records in found.clients.values():
+            for each in records:
+                largest[each["round"]] = max(largest.get(each["round"], 0.0), each["lambda_raw"])
+        left.plot(list(largest), list(largest.values()), color=colour, label=label)
+        points = found.evaluations
+        shares = [100 * point["accuracy"]["feature-mean"] for point in points]
+        right.plot([point["round"] for point in points], shares, color=colour, label=label)
+    left.set(yscale="log", xlabel="round", title="largest raw lambda of any client")
+    right.set(xlabel="round", title="feature-mean, test accuracy, %")
+    left.legend(fontsize=8, frameon=False)
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+    save(figure, "explosion.png")
+
+
 def against_clients() -> None:
     """Accuracy against the number of sites, from records."""
     figure, axes = plt.subplots(figsize=(9, 3.6))
@@ -120,3 +146,4 @@ if __name__ == "__main__":
     flow()
     starts()
     against_clients()
+    explosion()

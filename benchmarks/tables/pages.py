@@ -12,12 +12,12 @@ from __future__ import annotations
 import re
 import sys
 
-from benchmarks.tables import deploy, fusion, lambdas, security, study
+from benchmarks.tables import choosing, deploy, fusion, lambdas, security, study
 from benchmarks.tables.figures import HERE, TABLES, Row
 
 DOCS = HERE.parents[1] / "docs"
-PAGES = ("study.md", "lambda.md", "fusion.md", "security.md", "deploy.md")
-MAKERS = (study, lambdas, fusion, security, deploy)
+PAGES = ("study.md", "lambda.md", "fusion.md", "security.md", "deploy.md", "choosing.md")
+MAKERS = (study, lambdas, fusion, security, deploy, choosing)
 """Imported for the tables that they keep."""
 
 

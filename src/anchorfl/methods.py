@@ -47,15 +47,15 @@ DIARY: dict[str, object] = {
     "fusion": "feature-mean",
     "seed": 1,
 }
-SEED_004 = {
+DIARY_004 = {
     **DIARY,
     "data.name": "cifar10",
     "partition.kind": "diary-overlap",
     "train.rounds": 6,
     "train.local_epochs": 5,
 }
-SEED_001 = {**DIARY, "data.name": "cifar10", "partition.kind": "diary", "train.rounds": 50}
-SEED_000 = {
+DIARY_001 = {**DIARY, "data.name": "cifar10", "partition.kind": "diary", "train.rounds": 50}
+DIARY_000 = {
     **DIARY,
     "data.name": "cifar100",
     "partition.kind": "diary",
@@ -65,7 +65,7 @@ SEED_000 = {
     "align.start": "entropy",
     "align.sigma_lr": 0.005,
 }
-SEED_002 = {
+DIARY_002 = {
     **DIARY,
     "data.name": "svhn",
     "data.flip": True,
@@ -94,11 +94,11 @@ AS_CODED = {
 
 def bank(summary: str, balance: str, defaults: Mapping[str, object]) -> Method:
     """V6's relatives: the contrast with the bank stands in the place of B's own."""
-    return Method(summary, balance, "bank", defaults, WITHOUT_SUPCON, SEED_004)
+    return Method(summary, balance, "bank", defaults, WITHOUT_SUPCON, DIARY_004)
 
 
 for name, method in {
-    "v4": Method("the FAFI baseline: no alignment", target=None, diary=SEED_004),
+    "v4": Method("the FAFI baseline: no alignment", target=None, diary=DIARY_004),
     "cross-entropy": Method(
         "classification alone, prototypes as a linear head",
         target=None,
@@ -142,7 +142,7 @@ for name, method in {
         "stages",
         "bank",
         PUBLIC,
-        diary=SEED_004,
+        diary=DIARY_004,
     ),
     "v6-code": bank("V6 as its code was: SupCon with the bank in both stages", "stages", AS_CODED),
     "v6-curriculum": bank("V6 with a weight that rises in a round", "curriculum", {**PUBLIC, **SUPCON}),
@@ -150,33 +150,33 @@ for name, method in {
     "v7": Method(
         "prototypes pulled to shared ETF anchors, lambda fixed at 5",
         "fixed",
-        diary={**SEED_001, **LINEAR},
+        diary={**DIARY_001, **LINEAR},
     ),
-    "v7-linear": Method("V7, annealed to 0", "fixed", defaults=LINEAR, diary=SEED_001),
-    "v9": Method("lambda from each client's label entropy", "entropy", diary={**SEED_001, **LINEAR}),
-    "v9-linear": Method("V9, annealed to 0", "entropy", defaults=LINEAR, diary=SEED_001),
+    "v7-linear": Method("V7, annealed to 0", "fixed", defaults=LINEAR, diary=DIARY_001),
+    "v9": Method("lambda from each client's label entropy", "entropy", diary={**DIARY_001, **LINEAR}),
+    "v9-linear": Method("V9, annealed to 0", "entropy", defaults=LINEAR, diary=DIARY_001),
     "v10": Method(
-        "lambda learned by two variances, coupled with the weights", "coupled", diary=SEED_001
+        "lambda learned by two variances, coupled with the weights", "coupled", diary=DIARY_001
     ),
     "v10-decoupled": Method("V10's lambda, the weights seeing B + lambda A", "decoupled"),
     "v11-linear": Method(
         "V10 times 2 sl2, so that B keeps weight 1; A annealed by the round",
         "rescaled",
         defaults={**LINEAR, **BY_ROUND},
-        diary=SEED_000,
+        diary=DIARY_000,
     ),
     "v11-cosine": Method(
         "V11 with the cosine schedule",
         "rescaled",
         defaults={**COSINE, **BY_ROUND},
-        diary=SEED_000,
+        diary=DIARY_000,
     ),
     "v12": Method(
-        "learned and annealed in both places; explodes as A -> 0", "annealed", diary=SEED_002
+        "learned and annealed in both places; explodes as A -> 0", "annealed", diary=DIARY_002
     ),
     "v12-cosine": Method("V12 with the cosine schedule", "annealed", defaults=COSINE),
     "v12-raw": Method(
-        "V12 whose weights see the whole lambda", "annealed-raw", diary={**SEED_002, **COSINE}
+        "V12 whose weights see the whole lambda", "annealed-raw", diary={**DIARY_002, **COSINE}
     ),
     "v12-gamma": Method("V12 with a floor under its variance: lambda is bounded", "annealed-gamma"),
     "weight-annealed": Method("learned on the whole A, annealed for the weights", "weight-annealed"),
