@@ -15,6 +15,7 @@ from anchorfl.errors import UserError
 from anchorfl.files import locked
 from anchorfl.report.console import say
 from anchorfl.report.diagnosis import show_diagnosis
+from anchorfl.report.numbers import quantity
 from anchorfl.report.png_files import write_figures
 from anchorfl.report.png_plots import (
     BEST_CLIENT,
@@ -107,7 +108,7 @@ def show_table(console: Console, runs: Mapping[str, Sequence[Run]]) -> None:
         means = [f"{mean(final(run, reading) for run in own):.1f}" for reading in READINGS]
         by_seed = " ".join(f"{final(run, DEFAULT):.1f}" for run in own)
         largest = [run.largest_lambda for run in own if run.largest_lambda is not None]
-        rows.append([form, means[0], by_seed, *means[1:], f"{max(largest):,.1f}" if largest else "-"])
+        rows.append([form, means[0], by_seed, *means[1:], quantity(max(largest, default=None))])
     alone = [100 * (run.summary.best_client() or 0.0) for run in runs["v4"]]
     by_seed = " ".join(f"{value:.1f}" for value in alone)
     rows.append(["best single site", f"{mean(alone):.1f}", by_seed, "", "", ""])

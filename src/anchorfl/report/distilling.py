@@ -21,6 +21,7 @@ from anchorfl.predictor import (
     predictor_of,
 )
 from anchorfl.report.console import say
+from anchorfl.report.numbers import percent
 from anchorfl.report.tables import plain_table
 from anchorfl.runs import read_run
 from anchorfl.server import count_flops
@@ -67,8 +68,8 @@ def cells(found: Measures, predictor: Predictor) -> list[str]:
     device = next(predictor.buffers()).device
     flops = count_flops(lambda: predictor(torch.zeros(1, *predictor.shape, device=device)))
     return [
-        f"{100 * found.accuracy:.2f}",
-        f"{100 * found.calibration_error:.1f}",
+        percent(found.accuracy),
+        percent(found.calibration_error),
         str(len(predictor.encoders)),
         f"{flops / 1e6:,.1f}",
         f"{size / 1e6:.1f}",

@@ -28,6 +28,7 @@ from anchorfl.files import write_whole
 from anchorfl.predictor import confusion_of, open_predictor
 from anchorfl.registry import DATASETS, METHODS, is_in_a_file
 from anchorfl.report.console import say
+from anchorfl.report.numbers import megabytes, percent
 from anchorfl.report.page import write_page
 from anchorfl.report.progress import show_progress
 from anchorfl.report.tables import plain_table
@@ -82,7 +83,7 @@ def make_task(
     data = task.to_bytes()
     write_whole(out, data)
     show_task(console, task)
-    say(console, f"task: {out}, {len(data) / 1e6:,.1f} MB, hash {task.hash[:12]}")
+    say(console, f"task: {out}, {megabytes(len(data))}, hash {task.hash[:12]}")
 
 
 def class_names(file: Path) -> list[str]:
@@ -158,7 +159,7 @@ def train_and_write(
     if key is not None:
         say(console, f"signature: {sign(out, key)}")
     say(console, f"report, for this site alone: {run.files.page}")
-    say(console, f"upload: {out}, {len(content) / 1e6:,.1f} MB; anchorfl inspect {out} shows all of it")
+    say(console, f"upload: {out}, {megabytes(len(content))}; anchorfl inspect {out} shows all of it")
 
 
 def show_upload(console: Console, file: Path, as_json: bool) -> None:
@@ -194,7 +195,7 @@ def write_request(console: Console, task: Task, files: Sequence[Path], out: Path
     for reason in received.refused:
         say(console, f"refused: {reason}")
     sites = ", ".join(received.sites)
-    say(console, f"request: {out}, {len(data) / 1e6:,.1f} MB, the encoders of {sites}")
+    say(console, f"request: {out}, {megabytes(len(data))}, the encoders of {sites}")
 
 
 def answer_request(
@@ -216,7 +217,7 @@ def answer_request(
     write_whole(out, content)
     if key is not None:
         say(console, f"signature: {sign(out, key)}")
-    say(console, f"answer: {out}, {len(content) / 1e6:,.1f} MB")
+    say(console, f"answer: {out}, {megabytes(len(content))}")
 
 
 def fuse_and_report(
@@ -314,7 +315,7 @@ def score_site(
     }
     write_whole(out, json.dumps(content, indent=1) + "\n")
     share = float(confusion.diagonal().sum() / confusion.sum())
-    say(console, f"{name}: {100 * share:.2f} % of {int(confusion.sum()):,} held-out images; {out}")
+    say(console, f"{name}: {percent(share)} % of {int(confusion.sum()):,} held-out images; {out}")
 
 
 def collect_scores(console: Console, model: Path, files: Sequence[Path]) -> None:
@@ -329,10 +330,10 @@ def collect_scores(console: Console, model: Path, files: Sequence[Path]) -> None
         if site in [row[0] for row in rows]:
             raise UserError(f"{file}: is a second score of {site}")
         share = float(counts.diagonal().sum() / counts.sum())
-        rows.append([site, f"{int(counts.sum()):,}", f"{100 * share:.2f}"])
+        rows.append([site, f"{int(counts.sum()):,}", percent(share)])
         total += counts
     share = float(total.diagonal().sum() / total.sum())
-    rows.append(["all", f"{int(total.sum()):,}", f"{100 * share:.2f}"])
+    rows.append(["all", f"{int(total.sum()):,}", percent(share)])
     console.print(plain_table(["site", "images", "accuracy, %"], rows, f"{fusion}, on held-out images"))
     summary = replace(
         run.summary,

@@ -11,6 +11,7 @@ from anchorfl.diagnose import forecast, forecast_run, geometric, leaves, smalles
 from anchorfl.objective import Point, RoundMeans
 from anchorfl.registry import METHODS
 from anchorfl.report.console import say
+from anchorfl.report.numbers import quantity
 from anchorfl.report.png_plots import COLOURS, INK, finish_by_round, new_figure
 from anchorfl.report.tables import plain_table
 from anchorfl.runs import Run
@@ -44,9 +45,9 @@ def show_assumed(
         [
             str(point.round),
             f"{rounds[point.round].align:.4g}",
-            number(point.raw),
-            number(point.effective),
-            number(point.stationary),
+            quantity(point.raw),
+            quantity(point.effective),
+            quantity(point.stationary),
         ]
         for point in chosen(points)
     ]
@@ -68,10 +69,10 @@ def show_run(console: Console, run: Run, bound: float, figure: Path) -> None:
         rows.append(
             [
                 str(client),
-                number(recorded[client][-1]),
-                number(points[-1].raw),
-                number(points[-1].effective),
-                number(points[-1].stationary),
+                quantity(recorded[client][-1]),
+                quantity(points[-1].raw),
+                quantity(points[-1].effective),
+                quantity(points[-1].stationary),
                 "." if left is None else str(left),
             ]
         )
@@ -88,10 +89,6 @@ def chosen(points: Sequence[Point]) -> list[Point]:
     """Ten rounds or so, and the last."""
     every = max(1, round(len(points) / (ROWS - 1)))
     return [point for point in points if point.round % every == 0 or point is points[-1]]
-
-
-def number(value: float | None) -> str:
-    return "." if value is None else f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}"
 
 
 def where_it_goes(points: Sequence[Point], rounds: Sequence[RoundMeans], bound: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from anchorfl.report.numbers import NONE, percent
 from anchorfl.runs import Run
 
 EARLY_ROUNDS = 10
@@ -15,9 +16,8 @@ def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def shown(value: float | None) -> str:
-    if value is None:
-        return "."
-    return f"{value:.4f}" if value < 1000 else f"{value:,.0f}"
+    """Four places, as the diary has them; large ones whole."""
+    return NONE if value is None else f"{value:.4f}" if value < 1000 else f"{value:,.0f}"
 
 
 def steepest_client(run: Run) -> int:
@@ -52,7 +52,7 @@ def lambda_and_accuracy(run: Run, client: int) -> str:
         record = own[point["round"]]
         names = ("lambda_raw", "lambda_effective", "lambda_stationary")
         raw, effective, stationary = (shown(record[name]) for name in names)
-        accuracies = [f"{100 * point['accuracy'][name]:.1f}" for name in fusions]
+        accuracies = [percent(point["accuracy"][name]) for name in fusions]
         s = f"{record['anneal']:.3f}"
         rows.append([str(point["round"]), raw, s, effective, stationary, *accuracies])
     headings = [f"client {client} raw lambda", "s(p)", "effective lambda", "stationary lambda"]

@@ -12,6 +12,7 @@ from anchorfl.data import Shape
 from anchorfl.errors import UserError
 from anchorfl.files import write_whole
 from anchorfl.report.console import say
+from anchorfl.report.numbers import megabytes
 from anchorfl.settings import SMALL_IMAGE, in_full
 from anchorfl.start import StartOptions, make_start
 
@@ -53,6 +54,6 @@ def start_and_report(
     data = start.to_bytes()
     write_whole(file, data)
     keep.unlink(missing_ok=True)
-    say(console, f"start: {file}, {len(data) / 1e6:,.1f} MB, hash {start.hash[:12]}")
+    say(console, f"start: {file}, {megabytes(len(data))}, hash {start.hash[:12]}")
     say(console, f"description: up to {start.basis.shape[1]:,} numbers (describe.width)")
     say(console, f"use it: anchorfl run v4 model.weights={file}")

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from anchorfl.objective import label_entropy
 from anchorfl.report.console import printable
+from anchorfl.report.numbers import megabytes, percent, quantity
 from anchorfl.runs import Summary
 
 STATISTICS_WIDTH, LABEL_WIDTH = 40, 6
@@ -63,26 +64,26 @@ def result_table(summary: Summary) -> Table:
     table = new_table(f"{summary.method} on {summary.dataset}")
     table.add_column("predictor")
     measures = {
-        "accuracy": (summary.final_accuracy, "{:.2%}"),
-        "balanced": (summary.balanced_accuracy, "{:.2%}"),
-        "macro F1": (summary.macro_f1, "{:.3f}"),
-        "calibration error": (summary.calibration_error, "{:.2%}"),
-        "ms per image": (summary.prediction_ms, "{:.3f}"),
+        "accuracy, %": (summary.final_accuracy, percent),
+        "balanced, %": (summary.balanced_accuracy, percent),
+        "macro F1, %": (summary.macro_f1, percent),
+        "calibration error, %": (summary.calibration_error, percent),
+        "ms per image": (summary.prediction_ms, quantity),
     }
     for heading in measures:
         table.add_column(heading, justify="right")
     for number, name in enumerate(summary.final_accuracy or {}):
-        cells = [shape.format((values or {})[name]) for values, shape in measures.values()]
+        cells = [written((values or {})[name]) for values, written in measures.values()]
         table.add_row(cell(name) + (" (primary)" if number == 0 else ""), *cells)
     alone = summary.best_client()
     if alone is not None:
         table.add_section()
-        table.add_row("best single client", f"{alone:.2%}")
+        table.add_row("best single client", percent(alone))
     sent = [size for size in summary.upload_bytes if size is not None]
-    table.caption = f"{mean(sent) / 1e6:,.1f} MB up per client"
+    table.caption = f"{megabytes(mean(sent))} up per client"
     if summary.exchange_bytes:
-        down = mean(summary.exchange_bytes) / 1e6
-        table.caption += f", {down:,.1f} MB down for a second exchange"
+        down = megabytes(mean(summary.exchange_bytes))
+        table.caption += f", {down} down for a second exchange"
     table.caption_justify = "left"
     return table
 
