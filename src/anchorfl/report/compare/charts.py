@@ -44,12 +44,19 @@ def charts_of(groups: Sequence[Group]) -> list[Chart]:
     fusions = {name: lines_of(groups, accuracies(name)) for name in all_fusions(groups)}
     limits = limits_of([line for lines in fusions.values() for line in lines])
     charts = [
-        Chart(f"accuracy-{file_word(name)}", one_line(name), "accuracy, %", False, lines, limits)
+        Chart(
+            f"accuracy-{file_word(name)}",
+            f"{one_line(name)}: accuracy, %",
+            "accuracy, %",
+            False,
+            lines,
+            limits,
+        )
         for name, lines in fusions.items()
     ]
     lines = lines_of(groups, largest_lambdas)
-    title = "largest lambda of any client"
-    charts.append(Chart("largest-lambda", title, "largest lambda", True, lines, limits_of(lines)))
+    title = "largest lambda"
+    charts.append(Chart("largest-lambda", title, title, True, lines, limits_of(lines)))
     return [chart for chart in charts if chart.lines]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,13 +17,13 @@ from anchorfl.report.page import fill_page
 from anchorfl.report.page_charts import Series, curve
 from anchorfl.runs import Run
 
-SPREAD = "mean over seeds, band from the lowest to the highest seed"
+SPREAD = "Lines are means over seeds, bands reach from the lowest seed to the highest."
 
 
 def write_page(groups: Sequence[Group], tables: Sequence[Table], path: Path) -> Path:
     content = {
         "title": "Comparison",
-        "subtitle": f"{setting(groups)}. {draws_of(groups)}",
+        "subtitle": f"{setting(groups)}. {draws_of(groups)} {SPREAD}",
         "tables": list(map(shown, tables)),
         "charts": list(map(chart_data, charts_of(groups))),
         "more_tables": [runs_table(groups, path)],
@@ -31,14 +32,12 @@ def write_page(groups: Sequence[Group], tables: Sequence[Table], path: Path) -> 
 
 
 def shown(table: Table) -> dict[str, Any]:
-    best = sorted(table.best)
-    return {"title": table.title, "headings": table.headings, "rows": table.rows, "best": best}
+    return {**asdict(table), "best": sorted(table.best)}
 
 
 def chart_data(chart: Chart) -> dict[str, Any]:
-    title = f"{chart.title}: {SPREAD}" if chart.log else f"{chart.title}, {chart.quantity}: {SPREAD}"
     return {
-        "title": title,
+        "title": chart.title,
         "log": chart.log,
         "limits": list(chart.limits),
         "series": list(map(series, chart.lines)),
@@ -61,7 +60,8 @@ def runs_table(groups: Sequence[Group], page: Path) -> dict[str, Any]:
             cells = [percent(run.summary.accuracy(name)) for name in fusions]
             rows.append([link, group.label, seed_of(run), *cells, quantity(run.largest_lambda)])
     headings = ["run", "method", "seed", *map(one_line, fusions), "largest lambda"]
-    return {"title": "every run: accuracy, %", "headings": headings, "rows": rows, "best": []}
+    title = "every run: accuracy, %"
+    return {"title": title, "headings": headings, "rows": rows, "names": 2, "best": []}
 
 
 def link_to(run: Run, page: Path) -> str:
