@@ -78,7 +78,7 @@ def test_differences_are_paired_over_the_seeds_that_both_have() -> None:
     assert table.headings == ["fusion", "method", "difference", "p", "n"]
     row = next(row for row in table.rows if row[0] == "feature-mean")
     found = [
-        (a.summary.accuracy("feature-mean") or 0) - (b.summary.accuracy("sketch-guided") or 0)
+        (a.summary.accuracy("feature-mean") or 0) - (b.summary.accuracy("feature-mean") or 0)
         for a, b in zip(ours, theirs, strict=False)
     ]
     assert row[1:] == ["v12", f"{100 * mean(found):+.1f} ± {100 * stdev(found):.1f}", "0.5", "2"]
@@ -113,3 +113,10 @@ def test_nothing_is_cut_on_a_narrow_console(width: int) -> None:
     for table in (accuracy_by_fusion(groups), difference_table(groups, groups[0])):
         for row in table.rows:
             assert all(cell in out.getvalue() for cell in row[2:])
+
+
+def test_a_baseline_alone_has_no_differences() -> None:
+    out = StringIO()
+    show_comparison(Console(file=out, width=80), recorded("v4"), "v4", None, None)
+    assert "minus" not in out.getvalue()
+    assert "62.5 ± 14.6" in out.getvalue()

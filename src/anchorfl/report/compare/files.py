@@ -37,9 +37,10 @@ def write_tables(groups: Sequence[Group], tables: Sequence[Table], path: Path) -
 def in_markdown(table: Table) -> str:
     rows = [
         [in_bold(text) if (row, column) in table.best else text for column, text in enumerate(cells)]
-        for row, cells in enumerate([[each.replace("|", r"\|") for each in row] for row in table.rows])
+        for row, cells in enumerate(table.rows)
     ]
-    return f"{table.title[:1].upper()}{table.title[1:]}\n\n{markdown(table.headings, rows)}"
+    headings, *escaped = [[cell.replace("|", r"\|") for cell in row] for row in [table.headings, *rows]]
+    return f"{table.title[:1].upper()}{table.title[1:]}\n\n{markdown(headings, escaped)}"
 
 
 def in_bold(text: str) -> str:

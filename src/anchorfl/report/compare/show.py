@@ -40,7 +40,7 @@ def show_comparison(
         check_name(table)
     groups = group_runs(runs)
     reference = None if baseline is None else baseline_of(groups, baseline)
-    differences = [] if reference is None else [difference_table(groups, reference)]
+    differences = [difference_table(groups, reference)] if reference and len(groups) > 1 else []
     tables = [accuracy_table(groups), *differences]
     for each in [accuracies_that_fit(console, groups), *differences]:
         console.print(console_table(each))
@@ -68,7 +68,7 @@ def console_table(table: Table) -> ConsoleTable:
     shown = new_table(table.title)
     for number, heading in enumerate(table.headings):
         is_name = number < table.names
-        widest = max(len(row[number]) for row in table.rows)
+        widest = max((len(row[number]) for row in table.rows), default=0)
         shown.add_column(
             cell(heading),
             justify="left" if is_name else "right",
