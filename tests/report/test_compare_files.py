@@ -81,6 +81,7 @@ def test_names_are_escaped_for_latex() -> None:
     assert escaped(r"a_b & 50% #1 {x} ~^ \$") == (
         r"a\_b \& 50\% \#1 \{x\} \textasciitilde{}\textasciicircum{} \textbackslash{}\$"
     )
+    assert escaped("[x] ± 1") == r"{[}x] $\pm$ 1"
 
 
 def test_csv_is_tidy_and_gives_the_means_again(tmp_path: Path) -> None:

@@ -16,8 +16,10 @@ SPECIAL = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
+    "[": "{[}",
     "±": r"$\pm$",
 }
+"""A bracket that begins a row would be an option of the line break before it."""
 NUMBER = re.compile(r"[+-]?\d+\.\d( ± \d+\.\d)?")
 
 
