@@ -56,7 +56,7 @@ def runs_table(groups: Sequence[Group], page: Path) -> dict[str, Any]:
     rows = []
     for group in groups:
         for run in group.runs:
-            link = {"text": one_line(run.folder.name), "link": link_to(run, page)}
+            link = {"text": one_line(run.folder.resolve().name), "link": link_to(run, page)}
             cells = [percent(run.summary.accuracy(name)) for name in fusions]
             rows.append([link, group.label, seed_of(run), *cells, quantity(run.largest_lambda)])
     headings = ["run", "method", "seed", *map(one_line, fusions), "largest lambda"]
