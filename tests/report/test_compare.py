@@ -1,97 +1,129 @@
-import csv
-import json
+"""What is compared with what: groups, their order, and what is refused."""
+
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from anchorfl import Experiment
 from anchorfl.errors import UserError
-from anchorfl.report.compare import comparison, draws, group_runs
+from anchorfl.report.compare.groups import baseline_of, draws, group_runs
 from anchorfl.runs import Run, read_run
 from tests.conftest import RECORDS, command
+from tests.report.recorded import recorded
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
-    place = tmp_path_factory.mktemp("runs")
-    found = []
-    for method in ("v4", "v7"):
-        for seed in (1, 2):
-            out = place / f"{method}-{seed}"
-            Experiment(method, train={"rounds": 2}, seed=seed, out=out).run()
-            found.append(read_run(out))
-    return found
+def changed(run: Run, **settings: object) -> Run:
+    named = {key.replace("__", "."): value for key, value in settings.items()}
+    return replace(run, settings={**run.settings, **named})
 
 
-def test_runs_that_differ_in_the_seed_alone_are_averaged(runs: list[Run]) -> None:
-    headings, rows = comparison(group_runs(runs), "v4")
-    assert headings[:5] == ["run", "seeds", "sketch-guided", "class-mean", "feature-mean"]
-    assert [row[:2] for row in rows] == [["v4", "1 2"], ["v7", "1 2"]]
-    values = [100 * (run.summary.accuracy("sketch-guided") or 0) for run in runs]
-    assert rows[0][2].startswith(f"{(values[0] + values[1]) / 2:.2f} +- ")
-    difference = (values[2] - values[0] + values[3] - values[1]) / 2
-    assert rows[1][5].startswith(f"{difference:.2f} +- ")
-    assert rows[0][5] == "0.00 +- 0.00"
-    assert rows[1][-1] == "5"
-    assert draws(runs) == "The draw varies with the seed."
+def labels(runs: list[Run]) -> list[str]:
+    return [group.label for group in group_runs(runs)]
 
 
-def test_a_setting_that_differs_makes_a_group_of_its_own(runs: list[Run], tmp_path: Path) -> None:
-    Experiment("v7", train={"rounds": 2}, align={"lambda": 1.0}, seed=1, out=tmp_path / "weak").run()
-    labels = [group.label for group in group_runs([*runs, read_run(tmp_path / "weak")])]
-    assert labels == ["v4", "v7 align.lambda=5.0", "v7 align.lambda=1.0"]
+def test_runs_that_differ_in_the_seed_alone_are_one_group() -> None:
+    runs = recorded("v4")
+    (group,) = group_runs(runs)
+    assert group.seeds == ["1", "2", "3"]
+    assert group.accuracy("class-mean") == {
+        str(seed): run.summary.accuracy("class-mean") for seed, run in enumerate(runs, 1)
+    }
 
 
-def test_runs_on_different_data_or_draws_are_not_averaged(runs: list[Run], tmp_path: Path) -> None:
+def test_methods_stand_in_their_own_order_and_unknown_ones_last() -> None:
+    runs = recorded("v12-gamma", "v12", "v4", seeds=(1,))
+    elsewhere = changed(recorded("v4", seeds=(2,))[0], method="not-installed-here")
+    assert labels([elsewhere, *runs]) == ["v4", "v12", "v12-gamma", "not-installed-here"]
+
+
+def test_a_setting_that_differs_within_a_method_makes_a_group_of_its_own() -> None:
+    assert labels(recorded("v12", "v12-batch", "v4")) == [
+        "v4",
+        "v12 align.classes=all",
+        "v12 align.classes=batch",
+    ]
+
+
+def test_what_a_methods_name_says_is_not_said_again() -> None:
+    fixed = replace(
+        recorded("v4", seeds=(1,))[0],
+        settings={
+            **recorded("v4", seeds=(1,))[0].settings,
+            "method": "v7",
+            "align.lambda": 5.0,
+            "align.schedule": "constant",
+        },
+    )
+    learned = recorded("v12", seeds=(1,))[0]
+    assert learned.settings["align.schedule"] == "linear"
+    assert labels([fixed, learned]) == ["v7", "v12"]
+    assert labels([fixed, changed(learned, align__schedule="cosine")]) == [
+        "v7",
+        "v12 align.schedule=cosine",
+    ]
+
+
+def test_a_baseline_is_a_method_or_one_of_its_groups() -> None:
+    groups = group_runs(recorded("v12", "v12-batch", "v4"))
+    assert baseline_of(groups, "v4") is groups[0]
+    assert baseline_of(groups, "v12 align.classes=batch") is groups[2]
+    both = re.escape("v12 align.classes=all, v12 align.classes=batch")
+    with pytest.raises(UserError, match=f"several groups have this method; name one of {both}"):
+        baseline_of(groups, "v12")
+    with pytest.raises(UserError, match="--baseline v9: no run has this method; name one of v4, v12 "):
+        baseline_of(groups, "v9")
+
+
+def test_runs_on_different_data_or_draws_are_not_averaged() -> None:
+    runs = recorded("v4")
     with pytest.raises(UserError, match=r"data\.name differs \(digits in .*, svhn in v12-svhn-seed1\)"):
         group_runs([*runs, read_run(RECORDS / "v12-svhn-seed1")])
-    other = {"alpha": 0.5}
-    Experiment("v4", train={"rounds": 1}, partition=other, out=tmp_path / "other").run()
     with pytest.raises(UserError, match=r"partition\.alpha differs"):
-        group_runs([*runs, read_run(tmp_path / "other")])
+        group_runs([runs[0], changed(runs[1], partition__alpha=0.5)])
+    own = [changed(run, data__name="folder", data__root=f"place-{run.folder.name}") for run in runs]
+    with pytest.raises(UserError, match=r"data\.root differs"):
+        group_runs(own)
 
 
-def test_the_command_writes_table_and_page(runs: list[Run], tmp_path: Path) -> None:
-    folders = [str(run.folder) for run in runs]
-    words = ["--baseline", "v4", "--page", "c.html", "--table", "c.csv"]
-    done = command("compare", *folders, *words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "The draw varies with the seed." in done.stdout
-    with (tmp_path / "c.csv").open() as file:
-        rows = list(csv.reader(file))
-    assert [row[0] for row in rows] == ["run", "v4", "v7"]
-    found = re.search(r'json">(.*?)</script>', (tmp_path / "c.html").read_text(), re.S)
-    assert found
-    charts = json.loads(found.group(1))["charts"]
-    assert [series["name"] for series in charts[0]["series"]] == ["v4", "v7"]
-    done = command("compare", *folders, "--baseline", "v9", cwd=tmp_path)
-    assert done.stderr == "error: --baseline v9: no run has this method (there are v4, v7)\n"
+def test_the_same_experiment_twice_is_refused() -> None:
+    (run,) = recorded("v4", seeds=(1,))
+    with pytest.raises(UserError, match=r"v4-seed1 and .*copy are the same experiment.*leave one"):
+        group_runs([run, replace(run, folder=Path("copy"))])
 
 
-def test_a_run_that_stopped_or_is_not_there_is_refused(runs: list[Run], tmp_path: Path) -> None:
-    stopped = replace(runs[0], summary=replace(runs[0].summary, status="stopped"))
+def test_draws_of_their_own_count_as_repetitions() -> None:
+    (run,) = recorded("v4", seeds=(1,))
+    (group,) = group_runs([run, changed(run, partition__seed=7)])
+    assert group.seeds == ["1", "1/7"]
+
+
+def test_it_is_said_whether_the_draw_varies() -> None:
+    runs = recorded("v4", "v12")
+    assert draws(runs) == "The draw varies with the seed."
+    assert draws(recorded("v4", "v12", seeds=(2,))) == "One seed."
+    same = [replace(run, summary=replace(run.summary, partition_hash="a")) for run in runs]
+    assert draws(same) == "Every seed has the same draw."
+    assert draws([same[0], *runs[1:]]).startswith("Runs of one seed have different draws")
+
+
+def test_a_run_that_stopped_or_is_not_there_is_refused(tmp_path: Path) -> None:
+    first, *others = recorded("v4")
     with pytest.raises(UserError, match="did not finish"):
-        group_runs([stopped, *runs[1:]])
-    done = command("compare", str(runs[0].folder), "typo", cwd=tmp_path)
+        group_runs([replace(first, summary=replace(first.summary, status="stopped")), *others])
+    done = command("compare", str(first.folder), "typo", cwd=tmp_path)
     assert done.returncode == 2
     assert "typo: no such folder" in done.stderr
-    done = command("compare", str(runs[0].folder), "--table", "x.txt", "--page", "p.html", cwd=tmp_path)
-    assert "must end in .md or .csv" in done.stderr
-    assert not (tmp_path / "p.html").exists()
 
 
-def test_draws_of_their_own_count_as_repetitions(runs: list[Run]) -> None:
-    other = replace(runs[0], settings={**runs[0].settings, "partition.seed": 7})
-    groups = group_runs([runs[0], other])
-    assert list(groups[0].final("feature-mean")) == ["1", "1/7"]
-
-
-def test_own_images_from_two_places_are_not_averaged(runs: list[Run]) -> None:
-    places = [
-        replace(run, settings={**run.settings, "data.name": "folder", "data.root": place})
-        for run, place in zip(runs, ("a", "b"), strict=False)
-    ]
-    with pytest.raises(UserError, match=r"data\.root differs"):
-        group_runs(places)
+def test_runs_of_a_method_that_is_not_installed_compare_all_the_same(tmp_path: Path) -> None:
+    (known, other) = recorded("v4", "v12", seeds=(1,))
+    shutil.copytree(other.folder, tmp_path / "elsewhere")
+    config = tmp_path / "elsewhere" / "config.yaml"
+    config.write_text(config.read_text().replace("method: v12", "method: not-installed-here"))
+    words = ["--baseline", "not-installed-here", "--page", "c.html", "--table", "c.tex"]
+    done = command("compare", "elsewhere", str(known.folder), *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    written = [line.split(" & ")[0].strip() for line in (tmp_path / "c.tex").read_text().splitlines()]
+    assert written.index("v4") < written.index("not-installed-here")

@@ -129,17 +129,23 @@ def report(
 def compare(
     runs: Runs,
     baseline: Annotated[
-        str | None, typer.Option(help="Method to subtract, paired by seed.", show_default=False)
+        str | None,
+        typer.Option(help="Method to subtract, paired by seed and tested.", show_default=False),
     ] = None,
-    page: Annotated[Path | None, typer.Option(help="Page with overlaid curves to write.")] = None,
-    table: Annotated[Path | None, typer.Option(help="Table to write: .md or .csv.")] = None,
+    page: Annotated[Path | None, typer.Option(help="Page to write: tables and curves.")] = None,
+    table: Annotated[
+        Path | None, typer.Option(help="Table to write: .md, .tex, or .csv of every run.")
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Folder for the curves as PNG, PDF and SVG.")
+    ] = None,
 ) -> None:
-    """Put runs beside each other: grouped by what differs, mean +- deviation over seeds.
+    """Put runs beside each other: grouped by what differs, mean ± deviation over seeds.
 
     \b
     Examples:
       anchorfl compare runs/demo/* --baseline v4
-      anchorfl compare runs/* --page compare.html --table compare.md
+      anchorfl compare runs/* --page compare.html --table compare.tex --figures figures
     """
     from anchorfl.report.compare import show_comparison
     from anchorfl.report.console import make_console, say
@@ -155,4 +161,4 @@ def compare(
             say(console, f"left out: {error}")
     if not found:
         raise UserError("compare: name at least one run's folder")
-    show_comparison(console, found, baseline, page, table)
+    show_comparison(console, found, baseline, page, table, figures)

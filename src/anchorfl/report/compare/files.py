@@ -1,0 +1,65 @@
+"""A comparison as a file: Markdown and LaTeX to print, CSV to go on with."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from anchorfl.errors import UserError
+from anchorfl.files import whole, write_whole
+from anchorfl.report.compare.groups import Group, seed_of
+from anchorfl.report.compare.latex import latex
+from anchorfl.report.compare.table import Table, draws_of
+from anchorfl.report.lambda_tables import markdown
+from anchorfl.report.tables import spreadsheet_cell
+
+FORMATS = (".md", ".csv", ".tex")
+
+
+def check_name(path: Path) -> None:
+    if path.suffix not in FORMATS:
+        raise UserError(f"{path}: a table's name must end in .md, .csv or .tex")
+
+
+def write_tables(groups: Sequence[Group], tables: Sequence[Table], path: Path) -> None:
+    """In the form that the file's name asks for."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".csv":
+        with whole(path) as place, place.open("w", newline="") as file:
+            csv.writer(file).writerows(map(spreadsheet_cell, row) for row in tidy(groups))
+    elif path.suffix == ".tex":
+        write_whole(path, latex(tables, draws_of(groups)))
+    else:
+        write_whole(path, "\n".join([*map(in_markdown, tables), f"{draws_of(groups)}\n"]))
+
+
+def in_markdown(table: Table) -> str:
+    rows = [
+        [in_bold(text) if (row, column) in table.best else text for column, text in enumerate(cells)]
+        for row, cells in enumerate(table.rows)
+    ]
+    headings, *escaped = [[cell.replace("|", r"\|") for cell in row] for row in [table.headings, *rows]]
+    return f"{table.title[:1].upper()}{table.title[1:]}\n\n{markdown(headings, escaped)}"
+
+
+def in_bold(text: str) -> str:
+    """The mean alone."""
+    number, *rest = text.split(" ± ")
+    return " ± ".join([f"**{number}**", *rest])
+
+
+def tidy(groups: Sequence[Group]) -> list[list[object]]:
+    """Headings, then a row per run and fusion with one value per cell; numbers are not rounded."""
+    differing = list(dict.fromkeys(key for group in groups for key in group.settings))
+    rows: list[list[object]] = [
+        ["run", "method", *differing, "seed", "fusion", "accuracy", "largest lambda"]
+    ]
+    for group in groups:
+        for run in group.runs:
+            settings = [run.settings.get(key, "") for key in differing]
+            largest = "" if run.largest_lambda is None else run.largest_lambda
+            for name, share in (run.summary.final_accuracy or {}).items():
+                accuracy = round(100 * share, 6)
+                rows.append([run.folder, run.method, *settings, seed_of(run), name, accuracy, largest])
+    return rows

@@ -1,0 +1,127 @@
+"""Runs in groups: those that differ in their seeds alone, and never on different data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from anchorfl.errors import UserError
+from anchorfl.registry import METHODS
+from anchorfl.report.compare.differing import REPEATED, SAME, telling_settings
+from anchorfl.report.console import printable
+from anchorfl.runs import Run
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs of one method that differ in their seeds alone; `settings` tell it from other groups."""
+
+    method: str
+    settings: Mapping[str, str]
+    runs: list[Run]
+
+    @property
+    def label(self) -> str:
+        return one_line(" ".join([self.method, *(f"{k}={v}" for k, v in self.settings.items())]))
+
+    @property
+    def seeds(self) -> list[str]:
+        return sorted(map(seed_of, self.runs), key=lambda seed: (len(seed), seed))
+
+    @property
+    def largest_lambda(self) -> float | None:
+        found = [run.largest_lambda for run in self.runs if run.largest_lambda is not None]
+        return max(found, default=None)
+
+    def accuracy(self, fusion: str) -> dict[str, float]:
+        """At the end, in 0..1, by seed."""
+        found = {seed_of(run): run.summary.accuracy(fusion) for run in self.runs}
+        return {seed: value for seed, value in found.items() if value is not None}
+
+
+def one_line(text: str) -> str:
+    """Names may come from somebody else's files."""
+    return " ".join(printable(text).split())
+
+
+def seed_of(run: Run) -> str:
+    """The seed, and that of the draw where it is another."""
+    seed, draw = (str(run.settings.get(key)) for key in REPEATED)
+    return seed if draw in (seed, "None") else f"{seed}/{draw}"
+
+
+def group_runs(runs: Sequence[Run]) -> list[Group]:
+    """By method and every setting that differs, seeds and machines aside, in the order of methods."""
+    refuse_unfinished(runs)
+    refuse_different_data(runs)
+    known = METHODS.names()
+    groups: list[Group] = []
+    for run, own in zip(runs, telling_settings(runs), strict=True):
+        alike = [group for group in groups if (group.method, group.settings) == (run.method, own)]
+        if alike:
+            alike[0].runs.append(run)
+        else:
+            groups.append(Group(run.method, own, [run]))
+    refuse_repetitions(groups)
+    return sorted(groups, key=lambda group: place_of(group.method, known))
+
+
+def place_of(method: str, known: Sequence[str]) -> int:
+    """As `anchorfl methods` lists them; methods that are not installed here come last."""
+    return known.index(method) if method in known else len(known)
+
+
+def refuse_unfinished(runs: Sequence[Run]) -> None:
+    for run in runs:
+        if run.summary.status != "finished":
+            raise UserError(f"{run.folder}: did not finish, so it has no final accuracy to compare")
+
+
+def refuse_different_data(runs: Sequence[Run]) -> None:
+    own_images = runs[0].settings.get("data.name") == "folder"
+    for key in (*SAME, "data.root") if own_images else SAME:
+        values = {str(run.settings.get(key)): run.folder for run in runs}
+        if len(values) > 1:
+            where = ", ".join(f"{value} in {folder.name}" for value, folder in values.items())
+            raise UserError(f"these runs cannot be averaged: {key} differs ({where})")
+
+
+def refuse_repetitions(groups: Sequence[Group]) -> None:
+    for group in groups:
+        first: dict[str, Run] = {}
+        for run in group.runs:
+            other = first.setdefault(seed_of(run), run)
+            if other is not run:
+                raise UserError(
+                    f"{other.folder} and {run.folder} are the same experiment with the same seed:"
+                    " leave one of them out"
+                )
+
+
+def all_fusions(groups: Sequence[Group]) -> list[str]:
+    runs = [run for group in groups for run in group.runs]
+    return list(dict.fromkeys(name for run in runs for name in run.summary.final_accuracy or {}))
+
+
+def baseline_of(groups: Sequence[Group], name: str) -> Group:
+    """The group of a method, or the one of this label where a method has several."""
+    found = [group for group in groups if group.label == name]
+    found = found or [group for group in groups if group.method == name]
+    if len(found) != 1:
+        known = ", ".join(group.label for group in found or groups)
+        how_many = "several groups have" if found else "no run has"
+        raise UserError(f"--baseline {name}: {how_many} this method; name one of {known}")
+    return found[0]
+
+
+def draws(runs: Sequence[Run]) -> str:
+    """Whether who holds what changed with the seed."""
+    by_seed: dict[str, set[str]] = {}
+    for run in runs:
+        by_seed.setdefault(seed_of(run), set()).add(str(run.summary.partition_hash))
+    if any(len(found) > 1 for found in by_seed.values()):
+        return "Runs of one seed have different draws: their difference is not the method's alone."
+    if len(by_seed) == 1:
+        return "One seed."
+    every = set().union(*by_seed.values())
+    return "Every seed has the same draw." if len(every) == 1 else "The draw varies with the seed."
