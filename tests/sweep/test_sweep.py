@@ -40,7 +40,7 @@ def test_a_grid_is_run_compared_and_not_run_again(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     folders = sorted(folder.name for folder in (tmp_path / "runs").iterdir())
     assert folders == ["v4-alpha0.05", "v4-alpha0.5", "v7-alpha0.05", "v7-alpha0.5"]
-    assert done.stdout.count("class-mean - v4") == 2
+    assert done.stdout.count("accuracy minus that of v4") == 2
     assert "4 runs in" in done.stdout
     before = (tmp_path / "runs" / "v7-alpha0.5" / "metrics.jsonl").stat().st_mtime_ns
     summary = tmp_path / "runs" / "v4-alpha0.05" / "summary.json"

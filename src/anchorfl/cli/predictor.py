@@ -55,11 +55,14 @@ def fuse(
     from anchorfl.predictor import export as write
     from anchorfl.report.console import make_console, say
     from anchorfl.report.fusions import show_fusions
+    from anchorfl.report.table_files import check_table_name
     from anchorfl.runs import read_run
 
     opened, words = read_run(run, trust), parse_words(settings or [])
     if export is not None:
         check_target(export)
+    if table is not None:
+        check_table_name(table)
     found = fuse_again(opened, words, every, without or (), add or ())
     show_fusions(make_console(), found, table)
     if export is not None:

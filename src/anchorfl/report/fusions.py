@@ -7,9 +7,9 @@ from pathlib import Path
 from rich.console import Console
 
 from anchorfl.engine import FusedAgain
-from anchorfl.report.compare import write_table
 from anchorfl.report.console import say
 from anchorfl.report.numbers import percent
+from anchorfl.report.table_files import write_table
 from anchorfl.report.tables import best_client, plain_table
 
 

@@ -1,0 +1,27 @@
+"""A table of the console as a file."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from anchorfl.errors import UserError
+from anchorfl.files import whole, write_whole
+from anchorfl.report.lambda_tables import markdown
+from anchorfl.report.tables import spreadsheet_cell
+
+
+def check_table_name(path: Path) -> None:
+    if path.suffix not in (".md", ".csv"):
+        raise UserError(f"{path}: a table's name must end in .md or .csv")
+
+
+def write_table(headings: Sequence[str], rows: Sequence[Sequence[str]], path: Path) -> None:
+    """Markdown or CSV, by the file's name."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".md":
+        write_whole(path, markdown(headings, rows))
+    else:
+        with whole(path) as place, place.open("w", newline="") as file:
+            csv.writer(file).writerows(map(spreadsheet_cell, row) for row in (headings, *rows))
