@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
@@ -16,7 +16,7 @@ from anchorfl.objective import Balance
 from anchorfl.options import build
 from anchorfl.registry import METHODS
 from anchorfl.runs.folder import INCIDENTAL, RunFolder, text_of
-from anchorfl.runs.summary import Summary, check_accuracies
+from anchorfl.runs.summary import Summary, check_accuracies, check_optional_numbers
 from anchorfl.settings import build_align, is_format_2, preset_settings, read_yaml, resolve
 
 Record = dict[str, Any]
@@ -77,12 +77,11 @@ class Run:
     @cached_property
     def largest_lambda(self) -> float | None:
         """Of any client at the end of any round, raw where the method has it; None without lambda."""
-        records = [record for own in self.clients.values() for record in own]
-        for reading in ("lambda_raw", "lambda_effective"):
-            values: list[float] = [each[reading] for each in records if each.get(reading) is not None]
-            if values:
-                return max(values)
-        return None
+        return largest_lambda([record for own in self.clients.values() for record in own])
+
+    def largest_lambda_of(self, client: int) -> float | None:
+        """The same of one client."""
+        return largest_lambda(self.clients.get(client, []))
 
     @cached_property
     def warnings(self) -> list[Record]:
@@ -124,6 +123,14 @@ class Run:
         if not self.summary.ended:
             raise UserError(f"{self.folder}: holds no run that ended (no valid summary.json)")
         return self
+
+
+def largest_lambda(records: Sequence[Record]) -> float | None:
+    for reading in ("lambda_raw", "lambda_effective"):
+        values: list[float] = [each[reading] for each in records if each.get(reading) is not None]
+        if values:
+            return max(values)
+    return None
 
 
 def read_run(folder: str | PathLike[str], trust: bool = False) -> Run:
@@ -193,6 +200,7 @@ def record_of(line: str) -> Record:
             raise ValueError("not a number")
     if record["event"] == "round" and record["accuracy"] is not None:
         check_accuracies(record["accuracy"])
+        check_optional_numbers(record["local_accuracy"])
     return record
 
 
