@@ -124,7 +124,7 @@ def report(
         if figures is not None:
             place = figures / folder.name if len(runs) > 1 else figures
             for path in write_figures(run, place, kinds):
-                say(console, f"figure: {path}")
+                say(console, f"{'table' if path.suffix == '.md' else 'figure'}: {path}")
 
 
 def compare(
