@@ -85,7 +85,7 @@ def test_a_folder_that_names_code_imports_it_only_when_trusted(home: Path, words
     assert (home / "imported").exists()
 
 
-@pytest.mark.parametrize("words", [["compare", "run"]])
+@pytest.mark.parametrize("words", [["compare", "run"], ["report", "run"], ["diagnose", "run"]])
 def test_what_needs_no_code_imports_none(home: Path, words: list[str]) -> None:
     (home / "imported").unlink(missing_ok=True)
     done = process(*words, cwd=home)

@@ -255,3 +255,24 @@ def test_a_lambda_that_held_is_said_to_have_held() -> None:
     assert verdict is not None
     assert "reached at most 5.1 times B/A of round 0" in verdict.text
     assert RULES["held"](record("v12-svhn-seed1")) is None
+
+
+def test_a_method_that_is_not_installed_is_judged_by_everything_but_its_lambda() -> None:
+    run = read_run(RECORDS / "v12-svhn-seed1")
+    here = [verdict.about for verdict in diagnose(run)]
+    found = diagnose(replace(run, settings={**run.settings, "method": "elsewhere"}))
+    assert "runaway" in here
+    by_lambda = ("runaway", "held", "divided", "cancelled", "slow-sigma")
+    assert [verdict.about for verdict in found] == [
+        *(about for about in here if about not in by_lambda), "method"
+    ]  # fmt: skip
+    assert found[-1].text == (
+        "Method 'elsewhere' is not installed here: what its lambda should have done is not judged."
+    )
+    assert not found[-1].problem
+
+
+def test_a_method_with_other_options_here_says_which() -> None:
+    run = read_run(RECORDS / "v12-svhn-seed1")
+    last = diagnose(replace(run, settings={**run.settings, "align.strange": 1}))[-1]
+    assert last.text.startswith("Method 'v12' cannot be built here (align.strange=1: ")

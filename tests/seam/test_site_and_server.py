@@ -96,7 +96,7 @@ def test_a_run_without_telemetry_has_a_page_and_a_diagnosis(tmp_path: Path) -> N
     result = Experiment("v12", out=tmp_path / "run", **settings).run()
     assert not result.run.clients
     assert result.accuracy["sketch-guided"] > 0.9
-    assert "sketch-guided, final accuracy" in (tmp_path / "run" / "report.html").read_text()
+    assert "test accuracy of sketch-guided" in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_a_site_goes_on_from_a_checkpoint_as_if_nothing_had_happened() -> None:

@@ -101,29 +101,32 @@ def diagnose(
 def report(
     runs: Runs,
     figures: Annotated[
-        Path | None, typer.Option(help="Folder for PNG figures and the lambda tables.")
+        Path | None, typer.Option(help="Folder for figures and the lambda tables.")
     ] = None,
+    formats: Annotated[
+        str, typer.Option("--format", help="Of the figures: png, svg, pdf, or several.")
+    ] = "png",
 ) -> None:
     """Write a run's page anew (report.html in its folder), and figures for a paper.
 
     \b
     Examples:
       anchorfl report runs/v12-digits-dirichlet-0.05-seed1
-      anchorfl report runs/v12-digits-dirichlet-0.05-seed1 --figures figures
+      anchorfl report runs/v12-digits-dirichlet-0.05-seed1 --figures figures --format pdf,svg
     """
     from anchorfl.report.console import make_console, say
     from anchorfl.report.page import write_page
-    from anchorfl.report.png_files import write_figures
+    from anchorfl.report.png_files import figure_formats, write_figures
     from anchorfl.runs import read_run
 
-    console = make_console()
+    console, kinds = make_console(), figure_formats(formats)
     for folder in runs:
         run = read_run(folder)
         say(console, f"report: {write_page(run)}")
         if figures is not None:
             place = figures / folder.name if len(runs) > 1 else figures
-            for path in write_figures(run, place):
-                say(console, f"figure: {path}")
+            for path in write_figures(run, place, kinds):
+                say(console, f"{'table' if path.suffix == '.md' else 'figure'}: {path}")
 
 
 def compare(

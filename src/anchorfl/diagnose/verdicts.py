@@ -11,6 +11,8 @@ from dataclasses import replace
 
 from anchorfl.diagnose import accuracy_rules, lambda_rules, training_rules
 from anchorfl.diagnose.verdict import Rule, Verdict
+from anchorfl.errors import UserError
+from anchorfl.registry import METHODS
 from anchorfl.runs import Record, Run
 
 RULES: dict[str, Rule] = {
@@ -30,13 +32,15 @@ RULES: dict[str, Rule] = {
     "single-class": accuracy_rules.single_class,
 }
 
+BY_BALANCE = ("runaway", "held", "divided", "cancelled", "slow-sigma")
+"""The rules that ask the run's balance what its lambda should have done."""
 ALWAYS = ("base_loss", "clip_factor", "steps", "prototype_norm_seen")
 LEARNED = ("align_loss", "anneal", "lambda_raw", "lambda_effective", "lambda_stationary")
 
 
-def sound(run: Run) -> Run:
+def sound(run: Run, learned: bool) -> Run:
     """The run without the client records in which a number that rules look at is missing."""
-    needed = (*ALWAYS, *LEARNED) if run.balance.learned else ALWAYS
+    needed = (*ALWAYS, *LEARNED) if learned else ALWAYS
 
     def complete(record: Record) -> bool:
         return record["event"] != "client" or all(record.get(name) is not None for name in needed)
@@ -46,11 +50,26 @@ def sound(run: Run) -> Run:
 
 def diagnose(run: Run) -> list[Verdict]:
     """What the rules say of a run, in their order; one sentence where all is well."""
-    whole = sound(run)
-    found = advised([verdict for rule in RULES.values() if (verdict := rule(whole)) is not None])
+    rules, learned, unjudged = list(RULES), False, []
+    try:
+        learned = run.balance.learned
+    except UserError as error:
+        rules = [about for about in RULES if about not in BY_BALANCE]
+        unjudged = [without_balance(run.method, error)]
+    whole = sound(run, learned)
+    found = [verdict for about in rules if (verdict := RULES[about](whole)) is not None]
+    found = [*advised(found), *unjudged]
     if any(verdict.problem for verdict in found):
         return found
     return [Verdict("well", "No problem shows in these records.", problem=False), *found]
+
+
+def without_balance(method: str, error: UserError) -> Verdict:
+    """That the rules which ask the run's balance keep silent, and why."""
+    known = method in METHODS.names()
+    reason = f"cannot be built here ({error})" if known else "is not installed here"
+    text = f"Method '{method}' {reason}: what its lambda should have done is not judged."
+    return Verdict("method", text, problem=False)
 
 
 def advised(verdicts: Sequence[Verdict]) -> list[Verdict]:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
+from anchorfl.report.colours import NEUTRAL, PALETTE, fusion_colour
 from anchorfl.report.tables import best_client
 from anchorfl.runs import Record, Run
 
-COLOURS = ["#0b84b5", "#d9730d", "#0f9b86", "#c2388c", "#8458c9", "#9a6b4f", "#5d7f1f", "#b0382f"]
+COLOURS = PALETTE
+"""Of clients and of groups of runs, by their place."""
 MANY = 12
 Series = dict[str, Any]
 
@@ -22,7 +24,7 @@ def curve(name: str, x: Sequence[int], y: Sequence[float | None], colour: str, *
 def charts_of(run: Run) -> list[dict[str, Any]]:
     """Accuracy, lambda, losses, sigmas, norms, gradient shares and clipping, by round."""
     by_client = [
-        ("lambda: raw (solid), effective (dashed), stationary (dotted)", True,
+        ("raw lambda (solid), effective lambda (dashed), stationary lambda (dotted)", True,
          {"lambda_raw": "", "lambda_effective": "7 4", "lambda_stationary": "2 3"}),
         ("base loss B", False, {"base_loss": ""}),
         ("align loss A", True, {"align_loss": ""}),
@@ -43,21 +45,22 @@ def charts_of(run: Run) -> list[dict[str, Any]]:
 
 
 def accuracy_series(run: Run) -> list[Series]:
+    """A line per fusion, dotted where another has its colour already, and the best single client's."""
     points = run.evaluations
     if not points:
         return []
     rounds = [point["round"] for point in points]
-    series = []
-    for index, name in enumerate(points[0]["accuracy"]):
+    series: list[Series] = []
+    for name in points[0]["accuracy"]:
         values = [100 * point["accuracy"][name] for point in points]
-        series.append(
-            curve(name, rounds, values, COLOURS[index % len(COLOURS)], legend=name, width=2.4)
-        )
+        colour = fusion_colour(name)
+        dash = "2 3" if any(each["colour"] == colour for each in series) else ""
+        series.append(curve(name, rounds, values, colour, legend=name, dash=dash, width=2.4))
     best = [best_client(point["local_accuracy"]) for point in points]
     alone = [100 * value for value in best if value is not None]
     if len(alone) == len(rounds):
         series.append(
-            curve("best client", rounds, alone, "#888888", legend="best single client", dash="7 4")
+            curve("best client", rounds, alone, NEUTRAL, legend="best single client", dash="7 4")
         )
     return series
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from anchorfl.errors import UserError
 from anchorfl.files import whole
+from anchorfl.report.colours import NEUTRAL, PALETTE
 from anchorfl.report.tables import best_client
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 BEST_CLIENT = "best single client"
 FORMATS = (".png", ".pdf", ".svg")
 INK = "#222222"
-COLOURS = ["#0b6e99", "#d9730d", "#0f7b6c", "#ad1a72", "#6940a5", "#64473a"]
+COLOURS = PALETTE
+"""Of clients and methods, by their place."""
 
 
 def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
@@ -78,14 +80,24 @@ def plot_partition(
 
 
 def plot_accuracy(
-    rounds: Sequence[int], curves: Mapping[str, NDArray[np.float64]], title: str, path: Path
+    rounds: Sequence[int],
+    curves: Mapping[str, NDArray[np.float64]],
+    title: str,
+    path: Path,
+    colour_of: Callable[[str], str] | None = None,
 ) -> Path:
-    """Test accuracy by round: one curve per name, runs x rounds; several runs stand faintly behind."""
+    """Test accuracy by round: one curve per name, runs x rounds; several runs stand faintly behind.
+
+    Colours go by place where `colour_of` does not fix them; the second curve of a colour is dotted.
+    """
     figure, axes = new_figure(7.2, 3.8)
+    taken: set[str] = set()
     for number, (name, values) in enumerate(curves.items()):
         lonely = name == BEST_CLIENT
-        colour = "#888888" if lonely else COLOURS[number % len(COLOURS)]
-        style: dict[str, Any] = {"color": colour, "linestyle": "--" if lonely else "-"}
+        colour = colour_of(name) if colour_of else COLOURS[number % len(COLOURS)]
+        line = "--" if lonely else ":" if colour in taken else "-"
+        taken.add(colour)
+        style: dict[str, Any] = {"color": NEUTRAL if lonely else colour, "linestyle": line}
         marker = "o" if values.shape[1] == 1 else None
         axes.plot(rounds, 100 * values.mean(axis=0), label=name, linewidth=2, marker=marker, **style)
         if len(values) > 1:

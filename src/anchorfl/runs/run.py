@@ -16,7 +16,7 @@ from anchorfl.objective import Balance
 from anchorfl.options import build
 from anchorfl.registry import METHODS
 from anchorfl.runs.folder import INCIDENTAL, RunFolder, text_of
-from anchorfl.runs.summary import Summary, check_accuracies
+from anchorfl.runs.summary import Summary, check_accuracies, check_optional_numbers
 from anchorfl.settings import (
     build_align,
     import_named,
@@ -94,11 +94,16 @@ class Run:
     @cached_property
     def largest_lambda(self) -> float | None:
         """Of any client at the end of any round; None without lambda."""
+        tops = map(self.largest_lambda_of, self.clients)
+        return max((top for top in tops if top is not None), default=None)
+
+    def largest_lambda_of(self, client: int) -> float | None:
+        """The same of one client."""
         if self.lambda_reading is None:
             return None
-        records = [record for own in self.clients.values() for record in own]
+        records = self.clients.get(client, [])
         values: list[float | None] = [each.get(self.lambda_reading) for each in records]
-        return max(value for value in values if value is not None)
+        return max((value for value in values if value is not None), default=None)
 
     @cached_property
     def warnings(self) -> list[Record]:
@@ -209,6 +214,7 @@ def record_of(line: str) -> Record:
             raise ValueError("not a number")
     if record["event"] == "round" and record["accuracy"] is not None:
         check_accuracies(record["accuracy"])
+        check_optional_numbers(record["local_accuracy"])
     return record
 
 

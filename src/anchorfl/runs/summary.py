@@ -64,6 +64,7 @@ class Summary:
         for key, check in CHECKS.items():
             if found.get(key) is not None:
                 check(found[key])
+        check_sizes(found)
         return Summary(**found)
 
     @property
@@ -100,6 +101,27 @@ def check_counts(value: object) -> None:
     expect(all(isinstance(count, int) and count >= 0 for row in value for count in row))  # type: ignore[attr-defined]
 
 
+def check_confusion(value: object) -> None:
+    """By fusion, a square of counts."""
+    expect(isinstance(value, dict))
+    for matrix in value.values():  # type: ignore[attr-defined]
+        check_counts(matrix)
+        expect(len(matrix) == len(matrix[0]))
+
+
+def check_optional_numbers(value: object) -> None:
+    """Of every client, or nothing."""
+    expect(isinstance(value, list))
+    expect(all(each is None or isinstance(each, int | float) for each in value))  # type: ignore[attr-defined]
+
+
+def check_sizes(content: dict[str, Any]) -> None:
+    """Every table of counts has a column per class."""
+    names, tables = content.get("class_names"), list((content.get("confusion") or {}).values())
+    tables += [content["label_table"]] if content.get("label_table") else []
+    expect(names is None or all(len(table[0]) == len(names) for table in tables))
+
+
 def expect(holds: bool) -> None:
     if not holds:
         raise ValueError("not what a summary holds")
@@ -109,6 +131,10 @@ CHECKS: dict[str, Callable[[object], None]] = {
     "final_accuracy": check_accuracies,
     "peak_test_accuracy": check_accuracies,
     "balanced_accuracy": check_accuracies,
+    "confusion": check_confusion,
+    "local_accuracy": check_optional_numbers,
+    "upload_bytes": check_optional_numbers,
+    "sites": check_names,
     "class_names": check_names,
     "warnings": check_names,
     "label_table": check_counts,

@@ -1,0 +1,109 @@
+"""The tables on a run's page: its sites, who holds what, accuracy by class, confusion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from anchorfl.objective import label_entropy
+from anchorfl.report.colours import fusion_colour
+from anchorfl.report.numbers import NONE, megabytes, percent, quantity
+from anchorfl.report.tables import largest
+from anchorfl.runs import Run, Summary
+
+Table = dict[str, Any]
+
+
+def recalls(summary: Summary) -> dict[str, list[float | None]]:
+    """By fusion, of every class: the share of its test images that are recognised; None without any."""
+    return {
+        fusion: [row[label] / sum(row) if sum(row) else None for label, row in enumerate(matrix)]
+        for fusion, matrix in (summary.confusion or {}).items()
+    }
+
+
+def class_table(summary: Summary) -> Table | None:
+    """Recall in percent, a row per class and a column per fusion."""
+    found, names = recalls(summary), summary.class_names or []
+    if not found or not names:
+        return None
+    primary = next(iter(found))
+    headings = [f"{name} (primary)" if name == primary else name for name in found]
+    by_class = zip(names, *found.values(), strict=True)
+    return {
+        "headings": ["class", *headings],
+        "rows": [[name, *map(percent, shares)] for name, *shares in by_class],
+        "colours": dict(zip(headings, map(fusion_colour, found), strict=True)),
+    }
+
+
+def site_table(run: Run) -> Table | None:
+    """A row per client: what it holds, how it trained, what it sent; columns without a number go."""
+    clients = range(max(len(run.summary.label_table or []), len(run.clients)))
+    if not clients:
+        return None
+    rows = [site_row(run, client) for client in clients]
+    kept = [name for name in rows[0] if any(row[name] != NONE for row in rows)]
+    return {
+        "headings": kept,
+        "rows": [[row[name] for name in kept] for row in rows],
+        "left": ["largest classes"],
+    }
+
+
+def site_row(run: Run, client: int) -> dict[str, str]:
+    names, records = run.summary.sites or [], run.clients.get(client, [])
+    last = records[-1] if records else {}
+    sizes = dict(enumerate(run.summary.upload_bytes))
+    points = run.evaluations
+    own = dict(enumerate(points[-1]["local_accuracy"] if points else []))
+    size = sizes.get(client)
+    return {
+        "client": f"{client} {names[client]}" if client < len(names) else str(client),
+        **held(run, client),
+        "own model's accuracy, %": percent(own.get(client)),
+        "largest lambda": quantity(run.largest_lambda_of(client)),
+        "upload": NONE if size is None else megabytes(size),
+        "base loss B, last": quantity(last.get("base_loss")),
+        "align loss A, last": quantity(last.get("align_loss")),
+    }
+
+
+def held(run: Run, client: int) -> dict[str, str]:
+    """Samples and classes of a client."""
+    table, names = run.summary.label_table or [], run.summary.class_names or []
+    counts = table[client] if client < len(table) else []
+    if not sum(counts) or not names:
+        samples = f"{sum(counts):,}" if counts else NONE
+        return {"samples": samples, "classes": NONE, "largest classes": NONE, "effective classes": NONE}
+    return {
+        "samples": f"{sum(counts):,}",
+        "classes": str(sum(count > 0 for count in counts)),
+        "largest classes": largest(np.array(counts), names),
+        "effective classes": quantity(2 ** label_entropy(counts)),
+    }
+
+
+def label_table(summary: Summary) -> Table | None:
+    """Samples by client and class."""
+    if not summary.label_table or not summary.class_names:
+        return None
+    rows = [[str(client), *row] for client, row in enumerate(summary.label_table)]
+    return {"classes": summary.class_names, "rows": rows}
+
+
+def confusions(summary: Summary) -> list[Table]:
+    """By fusion: what was taken for what."""
+    names = summary.class_names
+    if not names:
+        return []
+    return [
+        {
+            "fusion": fusion,
+            "colour": fusion_colour(fusion),
+            "classes": names,
+            "rows": [[name, *row] for name, row in zip(names, matrix, strict=True)],
+        }
+        for fusion, matrix in (summary.confusion or {}).items()
+    ]

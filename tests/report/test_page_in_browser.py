@@ -1,0 +1,112 @@
+"""report.html in a real browser, where there is one."""
+
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from anchorfl import Experiment
+from anchorfl.report.page import page_data, write_page
+from anchorfl.runs import read_run
+from tests.conftest import RECORDS
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def starts(browser: str) -> bool:
+    """A package may be a mere pointer to one that is not there."""
+    done = subprocess.run([browser, "--version"], capture_output=True, timeout=60)
+    return done.returncode == 0
+
+
+CHROMIUM = next(filter(starts, filter(None, map(shutil.which, BROWSERS))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+
+
+def open_in_browser(page: Path, tmp_path: Path) -> tuple[str, str, str]:
+    """(document after its scripts ran, what the browser logged, its network log)."""
+    network = tmp_path / "network.json"
+    done = subprocess.run(
+        [
+            str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+            "--disable-background-networking", "--disable-component-update", "--no-first-run",
+            f"--log-net-log={network}", f"--user-data-dir={tmp_path / 'profile'}",
+            "--virtual-time-budget=5000", "--dump-dom", page.as_uri(),
+        ],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    return done.stdout, done.stderr, network.read_text()
+
+
+@pytest.mark.parametrize("source", ["v12-svhn-seed1", "run"])
+def test_a_browser_draws_every_plot_without_error_or_network(source: str, tmp_path: Path) -> None:
+    if source == "run":
+        folder = Experiment("v12", train={"rounds": 3}, seed=1, out=tmp_path / "run").run().folder
+        page, run = folder / "report.html", read_run(folder)
+    else:
+        run = read_run(RECORDS / source)
+        page = write_page(run, tmp_path / "report.html")
+    document, log, network = open_in_browser(page, tmp_path)
+    assert "CONSOLE" not in log, log
+    initiators = set(re.findall(r'"initiator":"([^"]+)"', network))  # a page on disk is "null"
+    assert initiators <= {"not an origin"}, "the page, not the browser itself, asked another host"
+    assert not re.findall(r'(?:src|href)="(?!data:)', page.read_text())
+    charts = page_data(run)["charts"]
+    assert document.count("<figure>") == len(charts) == 8
+    drawn = re.search(r'data-drawn="(\d+)"', document)
+    assert drawn
+    every = [series for chart in charts for series in chart["series"]]
+    assert int(drawn.group(1)) == sum(any(y is not None for y in series["y"]) for series in every)
+
+
+def test_hovering_and_hiding_work_and_odd_class_names_are_harmless(tmp_path: Path) -> None:
+    run = read_run(RECORDS / "v12-svhn-seed1")
+    odd = replace(run.summary, class_names=["<!--<script>", "</script>", *"abcdefgh"])
+    page = write_page(replace(run, summary=odd), tmp_path / "report.html")
+    play = """<script>
+    const plot = document.querySelector("svg"), box = plot.getBoundingClientRect();
+    const event = (kind, x) =>
+      plot.dispatchEvent(new PointerEvent(kind, {clientX: box.left + x * box.width}));
+    event("pointermove", .5);
+    document.body.dataset.tip = document.querySelector(".tip").textContent;
+    const before = plot.querySelectorAll(".curve").length;
+    document.querySelector(".legend button").click();
+    document.body.dataset.hidden = before - plot.querySelectorAll(".curve").length;
+    event("pointerdown", .2); event("pointerup", .6);
+    document.body.dataset.zoomed = plot.textContent;
+    </script>"""
+    page.write_text(page.read_text().replace("</body>", play + "</body>"))
+    document, log, _ = open_in_browser(page, tmp_path)
+    assert "CONSOLE" not in log, log
+    assert 'data-hidden="1"' in document
+    assert re.search(r'data-tip="round \d+: normalised-feature-mean [\d.]+, class-mean', document)
+    assert re.search(r'data-zoomed="[^"]*15[^"]*"', document)
+    assert "&lt;!--&lt;script&gt;" in document
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_is_wider_than_the_screen_and_terms_are_explained(width: int, tmp_path: Path) -> None:
+    page = write_page(read_run(RECORDS / "study" / "001" / "v10"), tmp_path / "report.html")
+    ask = """<script>
+    const wide = document.documentElement.scrollWidth;
+    const marked = [...document.querySelectorAll("h2 abbr, .number abbr, th abbr, figcaption abbr")];
+    parent.postMessage({wide, marked: marked.map(node => node.textContent).join()}, "*");
+    </script>"""
+    page.write_text(page.read_text().replace("</body>", ask + "</body>"))
+    frame = tmp_path / "frame.html"
+    frame.write_text(
+        f"""<body><script>onmessage = event => Object.assign(document.body.dataset, event.data)</script>
+        <iframe src="report.html" style="width: {width}px; height: 800px; border: 0"></iframe></body>"""
+    )
+    document, log, _ = open_in_browser(frame, tmp_path)
+    assert "CONSOLE" not in log, log
+    wide = re.search(r'data-wide="(\d+)"', document)
+    assert wide
+    assert int(wide.group(1)) <= width
+    marked = re.search(r'data-marked="([^"]+)"', document)
+    assert marked
+    terms = {"round", "client", "largest lambda", "raw lambda", "base loss B", "effective classes"}
+    assert terms <= set(marked.group(1).split(","))
