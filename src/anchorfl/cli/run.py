@@ -154,7 +154,7 @@ def sweep(
 def demo(
     rounds: Annotated[int, typer.Option(help="Rounds of one local epoch each.", min=1)] = 25,
 ) -> None:
-    """Six methods on scikit-learn's digits: 5 clients, alpha 0.05, three seeds; a table and figures.
+    """Seven methods on scikit-learn's digits: 5 clients, alpha 0.05, three seeds; a table and figures.
 
     \b
     Example:

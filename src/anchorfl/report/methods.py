@@ -26,8 +26,8 @@ NOTATION = (
 )
 
 
-def first_line(thing: type) -> str:
-    return (inspect.getdoc(thing) or "").splitlines()[0]
+def first_line(thing: object) -> str:
+    return (inspect.getdoc(thing) or "").partition("\n")[0]
 
 
 def lines_of(registry: Registry[T], line: Callable[[T], str]) -> list[tuple[str, str]]:
