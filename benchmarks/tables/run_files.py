@@ -51,7 +51,7 @@ PARTITION = {
 CLIENT = {
     "round": "from 0",
     "client": "from 0",
-    "samples": "that it was trained on in the round",
+    "samples": "that the client trains on",
     "steps": "of its optimizer",
     "base_loss": "B, mean over the steps, weighted by samples",
     "clip_factor": "what clipping left of the gradient, mean; 1 is all of it",

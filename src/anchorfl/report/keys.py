@@ -90,18 +90,13 @@ def fusion_keys() -> list[Key]:
 
 
 def set_by_data() -> dict[str, dict[str, object]]:
-    """By data set, what a run on it gets where nothing else is said and other data sets differ."""
+    """By data set, what a run on it gets where nothing else is said, if not all data sets agree."""
     plain = {key.name: key.default for keys in keys_of_all().values() for key in keys}
-    runs = {}
-    for name in loaded(DATASETS):
-        runs[name] = flatten(resolve("v4", {"data.name": name}).to_dict())
-    common = set.intersection(*({*map(str, run.items())} for run in runs.values()))
+    runs = {name: flatten(resolve("v4", {"data.name": name}).to_dict()) for name in loaded(DATASETS)}
+    varying = [key for key in plain if len({shown(run[key]) for run in runs.values()}) > 1]
+    varying.remove("data.name")
     return {
-        name: {
-            key: value
-            for key, value in run.items()
-            if str((key, value)) not in common and key != "data.name" and shown(value) != plain.get(key)
-        }
+        name: {key: run[key] for key in varying if shown(run[key]) != plain[key]}
         for name, run in runs.items()
     }
 
