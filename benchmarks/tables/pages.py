@@ -1,7 +1,7 @@
-"""The tables of docs/, made from the recorded runs.
+"""The tables of docs/, made from the recorded runs, and those of docs/reference.md from the code.
 
     python -m benchmarks.tables           # write them into the pages
-    python -m benchmarks.tables --check   # name those that differ from the records
+    python -m benchmarks.tables --check   # name the page where one differs
 
 A table follows a line such as `<!-- table: v9-entropy -->`. Tables of words and formulas are marked
 `<!-- text -->`, those whose runs left no record `<!-- no record -->`, and the page says so.
@@ -12,12 +12,29 @@ from __future__ import annotations
 import re
 import sys
 
-from benchmarks.tables import choosing, deploy, fusion, lambdas, security, study
+from benchmarks.tables import (
+    choosing,
+    deploy,
+    fusion,
+    lambdas,
+    reference,
+    run_files,
+    security,
+    study,
+)
 from benchmarks.tables.figures import HERE, TABLES, Row
 
 DOCS = HERE.parents[1] / "docs"
-PAGES = ("study.md", "lambda.md", "fusion.md", "security.md", "deploy.md", "choosing.md")
-MAKERS = (study, lambdas, fusion, security, deploy, choosing)
+PAGES = (
+    "study.md",
+    "lambda.md",
+    "fusion.md",
+    "security.md",
+    "deploy.md",
+    "choosing.md",
+    "reference.md",
+)
+MAKERS = (study, lambdas, fusion, security, deploy, choosing, reference, run_files)
 """Imported for the tables that they keep."""
 
 
@@ -52,5 +69,5 @@ def main(*words: str) -> None:
         page = (DOCS / name).read_text()
         made = rebuilt(page)
         if made != page and words == ("--check",):
-            sys.exit(f"docs/{name}: a table differs from the records")
+            sys.exit(f"docs/{name}: a table differs; python -m benchmarks.tables makes it anew")
         (DOCS / name).write_text(made)

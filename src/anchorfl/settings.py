@@ -36,12 +36,15 @@ from anchorfl.registry import (
     METHODS,
     imported,
     is_in_a_file,
+    suggestion,
 )
 
 if TYPE_CHECKING:
     from anchorfl.objective import AlignTarget, Balance
 
 SMALL_IMAGE, TINY_IMAGE = 28, 16
+PRESETS = Path(__file__).parent / "presets"
+"""The presets and sweeps that come with the package."""
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
@@ -75,10 +78,26 @@ class PlainLoader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
+def preset_names() -> list[str]:
+    """presets/v4-digits.yaml and the others that come with the package."""
+    found = (path.relative_to(PRESETS.parent) for path in PRESETS.rglob("*.yaml"))
+    return sorted(path.as_posix() for path in found)
+
+
+def preset_place(path: Path, kind: str) -> Path:
+    """The file itself; where there is none, `presets/NAME.yaml` is the package's own."""
+    if path.exists() or path.parts[:1] != ("presets",):
+        return path
+    known = preset_names()
+    if path.as_posix() not in known:
+        raise UserError(f"{kind} {path}: No such file{suggestion(path.as_posix(), known)}")
+    return PRESETS.parent / path
+
+
 def read_yaml(path: Path, kind: str) -> Any:
     """What a user's file holds; `kind` states in an error what it was meant to be."""
     try:
-        return PlainLoader(path.read_text()).get_single_data()
+        return PlainLoader(preset_place(path, kind).read_text()).get_single_data()
     except OSError as error:
         raise UserError(f"{kind} {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):

@@ -13,7 +13,7 @@ from anchorfl.cli.data import data_app
 from anchorfl.cli.explain import compare, diagnose, forecast, methods, report
 from anchorfl.cli.federate import inspect, server_app, site_app, task_app
 from anchorfl.cli.predictor import distill, evaluate, export, fuse, predict
-from anchorfl.cli.run import demo, keys_help, run, sweep
+from anchorfl.cli.run import WithKeys, demo, run, sweep
 from anchorfl.cli.start import start
 from anchorfl.errors import UserError
 
@@ -26,7 +26,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-app.command(epilog=keys_help())(run)
+app.command(cls=WithKeys)(run)
 COMMANDS: tuple[Callable[..., None], ...] = (
     *(demo, sweep, methods, forecast, diagnose, report, compare),
     *(start, fuse, predict, evaluate, export, distill, inspect),

@@ -7,31 +7,24 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand
 
 from anchorfl.cli.words import Settings
-from anchorfl.config import DEFAULT_FUSION, SECTIONS, GeneralOptions
 from anchorfl.errors import UserError
-from anchorfl.options import describe
 from anchorfl.registry import METHODS
 from anchorfl.settings import all_keys, import_named, parse_words, read_preset, resolve
 
 
-def keys_help() -> str:
-    """Every key with its default, for the end of a help page."""
-    rows = [
-        (f"{section}.{key}", default, text)
-        for section, owner in SECTIONS.items()
-        for key, default, text in describe(owner)
-    ]
-    rows.append(("fusion", DEFAULT_FUSION, "one or more, the first makes the predictor"))
-    rows.append(("fusion.NAME.OPTION", "", "an option of a fusion: anchorfl methods --fusions"))
-    rows.append(("align.OPTION", "", "an option of the method's lambda: anchorfl methods NAME"))
-    rows += describe(GeneralOptions)
-    lines = [f"  {key:<24} {default:<12} {text}" for key, default, text in rows]
-    return "\b\nKeys (default):\n" + "\n".join(lines)
+class WithKeys(TyperCommand):
+    """A command whose help ends with every key, gathered when it is asked for."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        from anchorfl.report.keys import keys_help
+
+        formatter.write(f"\n{keys_help()}")
 
 
 @contextmanager
@@ -164,7 +157,7 @@ def sweep(
 def demo(
     rounds: Annotated[int, typer.Option(help="Rounds of one local epoch each.", min=1)] = 25,
 ) -> None:
-    """Six methods on scikit-learn's digits: 5 clients, alpha 0.05, three seeds; a table and figures.
+    """Seven methods on scikit-learn's digits: 5 clients, alpha 0.05, three seeds; a table and figures.
 
     \b
     Example:

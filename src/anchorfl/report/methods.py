@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from itertools import chain
 from typing import TypeVar
 
 from rich.console import Console
 
-from anchorfl.config import SECTIONS, Config, GeneralOptions
+from anchorfl.config import DataOptions
 from anchorfl.errors import UserError
+from anchorfl.methods import Method
 from anchorfl.options import describe
 from anchorfl.registry import BASE_TERMS, FUSIONS, METHODS, SERVER_HALVES, Registry
 from anchorfl.report.console import say
+from anchorfl.report.keys import align_keys, keys_of_all, set_by_data, shown, words_of
 from anchorfl.report.tables import listing
 from anchorfl.settings import flatten, resolve
 
@@ -23,8 +26,8 @@ NOTATION = (
 )
 
 
-def first_line(thing: type) -> str:
-    return (inspect.getdoc(thing) or "").splitlines()[0]
+def first_line(thing: object) -> str:
+    return (inspect.getdoc(thing) or "").partition("\n")[0]
 
 
 def lines_of(registry: Registry[T], line: Callable[[T], str]) -> list[tuple[str, str]]:
@@ -54,7 +57,7 @@ def show_methods(console: Console, name: str | None, fusions: bool) -> None:
 def show_method(console: Console, name: str) -> None:
     """What the method minimises, its defaults, and where the diary's tables had others."""
     method = METHODS.get(name)
-    config = resolve(name, {key: method.defaults[key] for key in method.defaults})
+    config = resolve(name, {})
     say(console, f"{name}: {method.summary}\n")
     terms = [BASE_TERMS.get(term).formula for term in method.base_terms]
     say(console, f"B              {' + '.join(terms) or 'none: nothing is trained'}")
@@ -66,36 +69,32 @@ def show_method(console: Console, name: str) -> None:
         say(console, f"after a round  {inspect.getdoc(SERVER_HALVES.get(method.server))}")
     if terms:
         say(console, f"\n{NOTATION}\n")
-    ours, helps = flatten(config.to_dict()), help_lines(config)
+    ours = flatten(config.to_dict())
+    keys = [*align_keys(method), *chain(*keys_of_all().values())]
+    helps = {key.name: key.help for key in keys}
     own = [key for key in ours if key.startswith("align.") or key in method.defaults]
     own.append("train.clip")
     console.print(listing([(f"{key}={shown(ours[key])}", helps[key]) for key in own]))
+    say(
+        console,
+        "\nAll other keys and their defaults: anchorfl run --help. What data.name sets, unless you do:",
+    )
+    console.print(listing([(each, words_of(sets)) for each, sets in set_by_data().items()]))
+    show_diary(console, name, method)
+
+
+def show_diary(console: Console, name: str, method: Method) -> None:
+    """Where the settings of the diary's tables differ from ours on the same data set."""
+    data = {"data.name": method.diary.get("data.name", DataOptions.name)}
+    ours = flatten(resolve(name, data).to_dict())
     differing = [key for key in method.diary if ours.get(key) != method.diary[key]]
     if differing:
-        say(
-            console,
-            "\nThe diary's own settings (presets/study has its experiments), where ours differ:",
-        )
+        on = f"on {data['data.name']} (presets/study has its experiments)"
+        say(console, f"\nThe diary's own settings {on}, where ours differ:")
         rows = [
             (f"{key}={shown(method.diary[key])}", f"ours {shown(ours.get(key))}") for key in differing
         ]
         console.print(listing(rows))
-
-
-def help_lines(config: Config) -> dict[str, str]:
-    """What every option of an experiment means."""
-    owners = [*SECTIONS.items(), ("align", type(config.align)), ("", GeneralOptions)]
-    if config.target is not None:
-        owners.append(("align", type(config.target)))
-    lines = {"fusion": "what the server makes of the uploads; the first makes the predictor"}
-    for section, owner in owners:
-        prefix = f"{section}." if section else ""
-        lines |= {f"{prefix}{key}": text for key, _, text in describe(owner)}
-    return lines
-
-
-def shown(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def show_fusions(console: Console) -> None:

@@ -1,0 +1,62 @@
+"""The presets that come with the package: valid, packed, and found from any folder."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from anchorfl.errors import UserError
+from anchorfl.settings import PRESETS, preset_names, read_preset, read_yaml, resolve
+from anchorfl.sweep import read_plan
+from tests.conftest import ROOT, command
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_can_be_resolved(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if "method" in read_yaml(Path(name), "preset"):
+        settings = read_preset(Path(name))
+        resolve(str(settings.pop("method")), settings)
+    else:
+        assert read_plan(Path(name)).trials()
+
+
+def test_every_preset_is_among_the_files_that_are_packed() -> None:
+    packed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    found = {path for pattern in packed["anchorfl"] for path in PRESETS.parent.glob(pattern)}
+    assert set(PRESETS.rglob("*.*")) <= found
+
+
+def test_a_preset_runs_from_any_folder(tmp_path: Path) -> None:
+    done = command("run", "presets/v4-digits.yaml", "train.rounds=1", "out=run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "v4 on digits" in done.stdout
+
+
+def test_a_task_is_made_of_a_preset_from_any_folder(tmp_path: Path) -> None:
+    (tmp_path / "classes.txt").write_text("cat\ndog\n")
+    words = ("presets/v4-sites.yaml", "classes.txt", "-o", "task.safetensors")
+    done = command("task", "new", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "task.safetensors").is_file()
+
+
+def test_a_file_of_ones_own_goes_before_the_packages(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "presets").mkdir()
+    (tmp_path / "presets" / "v4-digits.yaml").write_text("method: v7\n")
+    monkeypatch.chdir(tmp_path)
+    assert read_preset(Path("presets/v4-digits.yaml")) == {"method": "v7"}
+
+
+def test_a_misspelt_preset_is_named_with_the_nearest(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"did you mean presets/v4-digits\.yaml"):
+        read_preset(Path("presets/v4-digts.yaml"))
