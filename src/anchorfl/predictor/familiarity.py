@@ -13,7 +13,7 @@ from anchorfl.wire import Upload
 
 DIRECTIONS, ROWS_PER_DIRECTION = 64, 20
 LIMIT = 2.0
-"""In units of what images of the sites have on average; 0.3 to 2.2 % of the test images of four data sets are above it."""
+"""In units of what images of the sites have on average; docs/serving.md has the false alarms."""
 FAINT = 0.5
 """Descriptions have norm 1, and 0 where a picture is all of one shade."""
 
