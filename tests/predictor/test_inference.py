@@ -20,6 +20,7 @@ from anchorfl.errors import UserError
 from anchorfl.experiment import Result
 from anchorfl.predictor import Predictor, build_predictor, distill, export, find_source, load_predictor
 from anchorfl.predictor.distillation import Source
+from anchorfl.predictor.stored import write_safetensors
 from anchorfl.registry import FUSIONS
 from anchorfl.wire import pack, unpack
 from tests.conftest import CPU, command
@@ -94,7 +95,10 @@ def test_a_file_brings_no_code_along(result: Result, tmp_path: Path) -> None:
     evil = tmp_path / "evil.py"
     evil.write_text(f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\n")
     predictor.card = replace(predictor.card, models=[f"{evil}:make"] * len(predictor.encoders))
-    export(predictor, path)
+    with pytest.raises(UserError, match=r"was not kept.*export such a predictor as \.pt2 or \.onnx"):
+        export(predictor, path)
+    assert list(tmp_path.iterdir()) == [evil]
+    write_safetensors(predictor, path)
     with pytest.raises(UserError, match="code that a file may not bring along"):
         load_predictor(path)
     assert not (tmp_path / "ran").exists()

@@ -84,6 +84,8 @@ def predict(
 ) -> None:
     """Predict the class of images, with its probability; files that are none are listed at the end.
 
+    Pictures unlike all sites' images are marked, where the run's fusion describes images.
+
     \b
     Examples:
       anchorfl predict runs/RUN cat.png dog.jpg
@@ -130,21 +132,28 @@ def evaluate(
 def export(
     run: RunOrFile,
     file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)],
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="A graph that ends in probabilities, not scores.")
+    ] = False,
     trust: Trust = False,
 ) -> None:
     """Write a run's predictor: .safetensors (to load again), .pt2 (torch.export) or .onnx.
 
+    The file is loaded again and asked before it is kept.
+
     \b
     Examples:
       anchorfl export runs/RUN model.safetensors
-      anchorfl export runs/RUN model.onnx
+      anchorfl export runs/RUN model.onnx --probabilities
     """
+    from anchorfl.predictor import check_target, open_predictor
     from anchorfl.predictor import export as write
-    from anchorfl.predictor import open_predictor
     from anchorfl.report.console import make_console, say
+    from anchorfl.report.numbers import megabytes
 
-    write(open_predictor(run, trust).cpu(), file)
-    say(make_console(), f"predictor: {file}, {file.stat().st_size / 1e6:,.1f} MB")
+    check_target(file, probabilities)
+    write(open_predictor(run, trust).cpu(), file, probabilities)
+    say(make_console(), f"predictor: {file}, {megabytes(file.stat().st_size)}")
 
 
 def distill(

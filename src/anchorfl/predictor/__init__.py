@@ -2,7 +2,7 @@
 
 from anchorfl.predictor.build import build_predictor, predictor_again, predictor_of
 from anchorfl.predictor.distillation import distill, find_source
-from anchorfl.predictor.export import check_target, export, load_predictor
+from anchorfl.predictor.export import check_target, export
 from anchorfl.predictor.inference import (
     Measures,
     Prediction,
@@ -13,6 +13,7 @@ from anchorfl.predictor.inference import (
     predict_images,
 )
 from anchorfl.predictor.module import Card, Predictor
+from anchorfl.predictor.stored import load_predictor
 
 __all__ = [
     "Card",

@@ -13,7 +13,8 @@ from anchorfl.data import ImageFacts
 from anchorfl.engine import FusedAgain, facts_of, start_of, uploads_of
 from anchorfl.errors import UserError
 from anchorfl.models import public_name
-from anchorfl.predictor.module import Card, Predictor
+from anchorfl.predictor.familiarity import familiarity_of
+from anchorfl.predictor.module import Card, Predictor, describer_in
 from anchorfl.registry import DATASETS
 from anchorfl.runs import Run
 from anchorfl.server import believed, runners_for, server_view
@@ -80,4 +81,5 @@ def build_predictor(
     filled = [
         network.fill(encoder.weights) for network, encoder in zip(networks, encoders, strict=True)
     ]
-    return Predictor(filled, head, card)
+    familiarity = familiarity_of(uploads) if describer_in(head) else None
+    return Predictor(filled, head, card, familiarity)

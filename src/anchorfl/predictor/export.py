@@ -2,186 +2,89 @@
 
 from __future__ import annotations
 
-import json
-import logging
-import warnings
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor
 
-from anchorfl.data import ImageFacts
-from anchorfl.describe import Describer, Sketch, Stages
 from anchorfl.errors import UserError
 from anchorfl.files import whole
-from anchorfl.models import build_encoder, build_network
-from anchorfl.predictor.module import Card, Predictor
+from anchorfl.predictor.graphs import (
+    Answers,
+    read_exported_program,
+    read_onnx,
+    write_exported_program,
+    write_onnx,
+)
+from anchorfl.predictor.module import Predictor
+from anchorfl.predictor.stored import load_predictor, write_safetensors
 from anchorfl.randomness import generator
-from anchorfl.registry import ENCODERS, FUSIONS
-from anchorfl.server import Head
-from anchorfl.tensors import Tensors, section
-from anchorfl.wire import pack, unpack
 
+Writer = Callable[[Answers, Path], None]
+Reader = Callable[[Path], Callable[[Tensor], list[Tensor]] | None]
 PROBES = 16
+CLOSE = 1e-3
+"""Of the largest answer: two runtimes add in another order."""
 
 
-def export(predictor: Predictor, path: Path) -> None:
-    """Write it in the form that the file's suffix names."""
-    check_target(path)
+@torch.no_grad()
+def export(predictor: Predictor, path: Path, probabilities: bool = False) -> None:
+    """Write it in the form that the file's suffix names, and load it again before it is kept.
+
+    A graph gives scores, or `probabilities` and how unfamiliar a picture is.
+    """
+    check_target(path, probabilities)
     probe = torch.rand(PROBES, *predictor.shape, generator=generator(0, "probe"))
-    with torch.no_grad():
-        if not predictor(probe.to(next(predictor.buffers()).device)).isfinite().all():
-            raise UserError("this predictor's scores are not finite; the run that made it diverged")
+    if not predictor(probe.to(next(predictor.buffers()).device)).isfinite().all():
+        raise UserError("this predictor's scores are not finite; the run that made it diverged")
     path.parent.mkdir(parents=True, exist_ok=True)
+    answers = Answers(predictor, probabilities)
+    write, read = FORMATS[path.suffix.lower()]
     with whole(path) as place:
-        WRITERS[path.suffix.lower()](predictor, place)
+        write(answers, place)
+        why = why_unlike(answers, read, place, probe)
+        if why:
+            raise UserError(f"{path}: was not kept, because it cannot be used again: {why}")
 
 
-def check_target(path: Path) -> None:
+def why_unlike(answers: Answers, read: Reader, place: Path, probe: Tensor) -> str | None:
+    """What is wrong with a file that was just written, alone and in a batch; None if nothing is."""
+    try:
+        again = read(place)
+        if again is None:
+            return None
+        for images in (probe[:1], probe):
+            for wanted, found in zip(answers.listed(images), again(images), strict=True):
+                if (found - wanted).abs().max() > CLOSE * wanted.abs().max():
+                    return "its answers differ from the predictor's"
+    except UserError as error:
+        return str(error).removeprefix(f"{place}: ")
+    except Exception as error:  # every runtime has errors of its own
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+    return None
+
+
+def check_target(path: Path, probabilities: bool = False) -> None:
     """Refuse a file that could not be written in the end."""
-    if path.suffix.lower() not in WRITERS:
-        raise UserError(f"{path}: ends in none of {', '.join(WRITERS)}")
+    if path.suffix.lower() not in FORMATS:
+        raise UserError(f"{path}: ends in none of {', '.join(FORMATS)}")
     if path.is_dir():
         raise UserError(f"{path}: is a folder")
+    if probabilities and path.suffix.lower() == ".safetensors":
+        raise UserError(f"{path}: holds scores and temperature; --probabilities is for .pt2 and .onnx")
 
 
-def write_safetensors(predictor: Predictor, path: Path) -> None:
-    """Tensors, and in the header the card and what the head is made of: no code, no pickle."""
-    content = {"card": asdict(predictor.card), "encoders": len(predictor.encoders)}
-    content["head"] = described(predictor.head)
-    tensors = {name.replace(".", "/", 1): value for name, value in predictor.state_dict().items()}
-    path.write_bytes(pack("predictor", content, tensors))
+def write_stored(answers: Answers, path: Path) -> None:
+    write_safetensors(answers.predictor, path)
 
 
-def load_predictor(path: Path) -> Predictor:
-    """What `write_safetensors` wrote, ready to predict. Only models of this package are built."""
-    try:
-        content, tensors = unpack("predictor", path.read_bytes())
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None
-    try:
-        facts = ImageFacts.from_json(content["card"]["facts"])
-        card = Card(**dict(content["card"], facts=facts))
-        models = card.models or [card.model] * int(content["encoders"])
-        for name in models:
-            refuse_code(name)
-        weights = section(tensors, "encoders")
-        encoders = [
-            build_network(name, card.facts, 0).fill(section_of(weights, f"{number}."))
-            for number, name in enumerate(models)
-        ]
-        head = rebuilt(content["head"], section(tensors, "head"))
-        predictor = Predictor(encoders, head, card)
-        predictor.probabilities(torch.zeros(1, *predictor.shape))
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError):
-        raise UserError(f"{path}: holds no predictor that can be read") from None
-    return predictor
+def read_stored(path: Path) -> Callable[[Tensor], list[Tensor]]:
+    return Answers(load_predictor(path), False).listed
 
 
-def section_of(tensors: Tensors, start: str) -> Tensors:
-    """The entries whose names begin so, by the rest of it."""
-    return {name.removeprefix(start): tensors[name] for name in tensors if name.startswith(start)}
-
-
-def described(module: nn.Module) -> dict[str, Any]:
-    """A head's kind, its plain attributes, its parts; its tensors travel beside this."""
-    plain = {
-        name: value
-        for name, value in vars(module).items()
-        if not name.startswith("_") and name != "training"
-    }
-    inner = () if isinstance(module, Stages) else module.named_children()
-    parts = {name: described(part) for name, part in inner}
-    return {"kind": type(module).__name__, "plain": plain, "parts": parts}
-
-
-def rebuilt(description: dict[str, Any], tensors: Tensors, place: str = "") -> Any:
-    """The opposite of `described`, for kinds that are known here; nothing is imported or run."""
-    FUSIONS.names()  # also those of other packages
-    known = (Describer, Sketch, Stages, *descendants(Head))
-    kinds: dict[str, type[nn.Module]] = {kind.__name__: kind for kind in known}
-    kind = kinds.get(str(description.get("kind")))
-    if kind is None:
-        raise UserError(f"this predictor has a head of unknown kind {description.get('kind')!r}")
-    module = kind.__new__(kind)
-    nn.Module.__init__(module)
-    for name, value in description["plain"].items():
-        if name.startswith("_") or hasattr(module, name):
-            raise ValueError(name)
-        setattr(module, name, tuple(value) if isinstance(value, list) else value)
-    for name, value in tensors.items():
-        if name.startswith(place) and "." not in name.removeprefix(place):
-            module.register_buffer(name.removeprefix(place), value)
-    if isinstance(module, Stages):
-        module.encoder = frozen_encoder(module, section_of(tensors, f"{place}encoder."))
-    for name, part in description["parts"].items():
-        module.add_module(name, rebuilt(part, tensors, f"{place}{name}."))
-    return module
-
-
-def frozen_encoder(stages: Stages, weights: Tensors) -> nn.Module:
-    """A start's, by its name, which must be one of this package."""
-    refuse_code(stages.name)
-    encoder = build_encoder(stages.name, stages.shape)
-    encoder.load_state_dict(weights)
-    return encoder.eval()
-
-
-def refuse_code(name: str) -> None:
-    if name not in ENCODERS.names():
-        raise UserError(
-            f"its encoder is {name}, code that a file may not bring along;"
-            " export such a predictor as .pt2 or .onnx"
-        )
-
-
-def descendants(kind: type) -> list[type]:
-    own: list[type] = kind.__subclasses__()
-    return own + [each for child in own for each in descendants(child)]
-
-
-def write_exported_program(predictor: Predictor, path: Path) -> None:
-    """For torch.export.load: any batch size, the card as `card.json` among its extra files."""
-    program = torch.export.export(
-        predictor,
-        (torch.zeros(2, *predictor.shape),),
-        dynamic_shapes=({0: torch.export.Dim("batch")},),
-    )
-    torch.export.save(program, path, extra_files={"card.json": json.dumps(asdict(predictor.card))})
-
-
-def write_onnx(predictor: Predictor, path: Path) -> None:
-    """`images` in, `scores` out, any batch size; the card among the model's properties."""
-    try:
-        import onnx
-        import onnxscript  # noqa: F401  torch's exporter needs it
-    except ImportError:
-        raise UserError(f"{path}: ONNX needs the extra: pip install 'anchorfl[onnx]'") from None
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it misses torchvision, which we do not
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            predictor,
-            (torch.zeros(2, *predictor.shape),),
-            path,
-            input_names=["images"],
-            output_names=["scores"],
-            dynamic_shapes=({0: torch.export.Dim("batch")},),
-            external_data=False,
-            verbose=False,
-        )
-    model = onnx.load(path)
-    onnx.helper.set_model_props(model, {"card": json.dumps(asdict(predictor.card))})
-    onnx.save(model, path)
-
-
-WRITERS: dict[str, Callable[[Predictor, Path], None]] = {
-    ".safetensors": write_safetensors,
-    ".pt2": write_exported_program,
-    ".onnx": write_onnx,
+FORMATS: dict[str, tuple[Writer, Reader]] = {
+    ".safetensors": (write_stored, read_stored),
+    ".pt2": (write_exported_program, read_exported_program),
+    ".onnx": (write_onnx, read_onnx),
 }

@@ -23,8 +23,8 @@ from anchorfl.data import (
 )
 from anchorfl.errors import UserError
 from anchorfl.predictor.build import predictor_of
-from anchorfl.predictor.export import load_predictor
 from anchorfl.predictor.module import Predictor
+from anchorfl.predictor.stored import load_predictor
 from anchorfl.registry import DATASETS
 from anchorfl.runs import read_run
 from anchorfl.server import Evaluation, balanced_accuracy, calibration_error, macro_f1
@@ -32,11 +32,15 @@ from anchorfl.server import Evaluation, balanced_accuracy, calibration_error, ma
 
 @dataclass(frozen=True)
 class Prediction:
-    """A image's most probable classes, the first the predicted one."""
+    """A image's most probable classes, the first the predicted one.
+
+    Above an `unfamiliarity` of 1 it is unlike all sites' images; None where that is not known.
+    """
 
     path: Path
     names: list[str]
     probabilities: list[float]
+    unfamiliarity: float | None = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class Measures:
     macro_f1: float
     calibration_error: float
     recall: dict[str, float | None]
+    unfamiliar: float | None
 
 
 def open_predictor(place: Path, trust: bool = False) -> Predictor:
@@ -75,9 +80,11 @@ def predict_images(
         return [], bad
     probabilities = torch.cat(list(in_parts(predictor, split.images)))
     values, classes = probabilities.topk(min(top, probabilities.shape[1]), dim=1)
+    strange = unfamiliarities(predictor, split.images)
+    far: list[float | None] = [None] * len(split) if strange is None else strange.tolist()
     found = [
-        Prediction(paths[k], [predictor.class_names[c] for c in row.tolist()], chances.tolist())
-        for k, row, chances in zip(split.labels, classes, values, strict=True)
+        Prediction(paths[k], [predictor.class_names[c] for c in row.tolist()], chances.tolist(), limit)
+        for k, row, chances, limit in zip(split.labels, classes, values, far, strict=True)
     ]
     return found, bad
 
@@ -91,16 +98,30 @@ def image_files(place: Path) -> list[Path]:
     return [path for path in found if path.name[0] != "." and path.is_file()]
 
 
-@torch.no_grad()
-def in_parts(predictor: Predictor, images: np.ndarray) -> Iterator[Tensor]:
-    """Probabilities of uint8 images, as many at a time as suits the device."""
+def batches(predictor: Predictor, images: np.ndarray) -> Iterator[Tensor]:
+    """uint8 images as floats in 0..1, as many at a time as suits the predictor's device."""
     device = next(predictor.buffers()).device
     parts = -(-len(images) // images_at_once(device, images.shape[2] * images.shape[3]))
     for part in torch.from_numpy(images).tensor_split(parts):
-        probabilities = predictor.probabilities(part.to(device).float() / 255).cpu()
+        yield part.to(device).float() / 255
+
+
+@torch.no_grad()
+def in_parts(predictor: Predictor, images: np.ndarray) -> Iterator[Tensor]:
+    """Probabilities of uint8 images."""
+    for part in batches(predictor, images):
+        probabilities = predictor.probabilities(part).cpu()
         if not probabilities.isfinite().all():
             raise UserError("this predictor's scores are not finite; the run that made it diverged")
         yield probabilities
+
+
+@torch.no_grad()
+def unfamiliarities(predictor: Predictor, images: np.ndarray) -> Tensor | None:
+    """Of uint8 images; None where the predictor does not know."""
+    found = [predictor.unfamiliarity(part) for part in batches(predictor, images)]
+    known = [each.cpu() for each in found if each is not None]
+    return torch.cat(known) if known else None
 
 
 def labelled(predictor: Predictor, data: str, root: str) -> Split:
@@ -137,6 +158,7 @@ def measure(predictor: Predictor, split: Split) -> Measures:
     confusion = evaluation.confusions()["it"]
     totals = confusion.sum(dim=1)
     recall = (confusion.diagonal() / totals.clamp(min=1)).tolist()
+    strange = unfamiliarities(predictor, split.images)
     return Measures(
         images=len(split),
         accuracy=evaluation.accuracy()["it"],
@@ -144,4 +166,5 @@ def measure(predictor: Predictor, split: Split) -> Measures:
         macro_f1=macro_f1(confusion),
         calibration_error=calibration_error(probabilities, labels),
         recall={name: recall[k] if totals[k] else None for k, name in enumerate(predictor.class_names)},
+        unfamiliar=None if strange is None else float((strange > 1).double().mean()),
     )

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from torch import Tensor, nn
 
 from anchorfl.data import ImageFacts, Shape
+from anchorfl.describe import Describer
 from anchorfl.models import Network, both_ways
+from anchorfl.predictor.familiarity import Familiarity
 from anchorfl.server import Head, stacked
 
 
@@ -40,10 +42,17 @@ class Predictor(nn.Module):
     A sample gets the same scores alone and among others.
     """
 
-    def __init__(self, encoders: Sequence[Network], head: Head, card: Card) -> None:
+    def __init__(
+        self,
+        encoders: Sequence[Network],
+        head: Head,
+        card: Card,
+        familiarity: Familiarity | None = None,
+    ) -> None:
         super().__init__()
         self.encoders = nn.ModuleList(encoders)
         self.head = head
+        self.familiarity = familiarity
         self.card = card
         self.requires_grad_(False)
         self.eval()
@@ -83,3 +92,18 @@ class Predictor(nn.Module):
         """softmax(scores / t), t fitted on held-out data where the run had any."""
         scores: Tensor = self(images)
         return (scores / self.card.temperature).softmax(dim=1)
+
+    def unfamiliarity(self, images: Tensor) -> Tensor | None:
+        """N numbers, above 1 where a picture is unlike all sites' images.
+
+        None where the fusion does not describe images, or the file is of an earlier version.
+        """
+        describer = describer_in(self.head)
+        if self.familiarity is None or describer is None:
+            return None
+        found: Tensor = self.familiarity(describer(images.float()))
+        return found
+
+
+def describer_in(head: nn.Module) -> Describer | None:
+    return next((part for part in head.modules() if isinstance(part, Describer)), None)
