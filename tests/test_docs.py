@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from benchmarks.tables.run_files import example_partition
 from anchorfl.cli import app
 from anchorfl.config import SECTIONS
 from anchorfl.errors import UserError
-from anchorfl.registry import METHODS
+from anchorfl.registry import BALANCES, FUSIONS, METHODS
 from anchorfl.report.keys import fusion_keys, keys_by_methods, keys_of_all
 from anchorfl.settings import import_named, parse_words, read_preset, resolve
 from anchorfl.sweep import read_plan
@@ -45,7 +46,7 @@ OWN = {"align.strength"}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def code_of_ones_own(tmp_path_factory: pytest.TempPathFactory) -> None:
+def code_of_ones_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The files that CONTRIBUTING.md shows and commands name as FILE.py:NAME."""
     folder = tmp_path_factory.mktemp("code")
     for code in re.findall(
@@ -53,8 +54,13 @@ def code_of_ones_own(tmp_path_factory: pytest.TempPathFactory) -> None:
     ):
         (folder / code.split("\n")[0].removeprefix("# ")).write_text(code)
     with pytest.MonkeyPatch.context() as patch:
+        for registry in (METHODS, BALANCES, FUSIONS):
+            registry.names()
+            patch.setattr(registry, "_entries", dict(registry._entries))
         patch.chdir(folder)
         import_named({"method": "my_balance.py:Sum", "fusion": "my_fusion.py:NearestSum"})
+        patch.chdir(ROOT)
+        yield
 
 
 def name_of(page: Path) -> str:
