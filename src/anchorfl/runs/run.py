@@ -155,7 +155,9 @@ def read_run(folder: str | PathLike[str], trust: bool = False) -> Run:
         what = f"is a file; name its folder {place.path.parent}" if is_file else "no such folder"
         raise UserError(f"{place.path}: {what}")
     if not place.config.is_file():
-        raise UserError(f"{place.path}: is not a run's folder (no config.yaml)")
+        inside = any(place.path.glob("*/config.yaml"))
+        hint = f"; the folders in it are: name {place.path}/*" if inside else ""
+        raise UserError(f"{place.path}: is not a run's folder (no config.yaml){hint}")
     content = read_yaml(place.config, "preset")
     settings = preset_settings(content, place.config)
     read = in_words_of_today if is_format_2(content) else text_of
