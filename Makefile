@@ -5,13 +5,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo docs-images test flower soak fuzz lint bench clean
+.PHONY: demo docs-images test browser flower soak fuzz lint bench clean
 
 demo: $(READY)
 	$(BIN)/anchorfl demo
 
 test: lint
 	$(BIN)/pytest
+
+# The pages as Chromium draws them, where there is one.
+browser: $(READY)
+	$(BIN)/pytest -m browser
 
 # A SuperLink and three SuperNodes as processes, with certificates and keys: about four minutes.
 flower: $(READY)

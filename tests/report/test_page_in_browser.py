@@ -23,7 +23,10 @@ def starts(browser: str) -> bool:
 
 
 CHROMIUM = next(filter(starts, filter(None, map(shutil.which, BROWSERS))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"),
+]
 
 
 def open_in_browser(page: Path, tmp_path: Path) -> tuple[str, str, str]:
