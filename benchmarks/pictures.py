@@ -9,8 +9,8 @@ from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
-from benchmarks.tables.figures import RECORDS, lines, run
-from benchmarks.tables.fusion import CLIENTS, by_clients, pretrained
+from benchmarks.tables.figures import RECORDS, run
+from benchmarks.tables.fusion import CLIENTS, by_clients, five_from_scratch, pretrained
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 INK, PALE, WARM, COOL = "#1f2933", "#e4e7eb", "#b44d12", "#2b6cb0"
@@ -50,12 +50,7 @@ def flow() -> None:
 
 def starts() -> None:
     """What a common start adds, from records: CIFAR-10, alpha 0.05, five clients, seeds 1 to 3."""
-    scratch = [
-        each["accuracy"]
-        for each in lines("fusions-h200.jsonl")
-        if each["method"] == "v4" and each["dataset"] == "cifar10" and each["alpha"] == 0.05
-        if each["seed"] in (1, 2, 3)
-    ]
+    scratch = five_from_scratch()
     paths = sorted(RECORDS.glob("start/cifar10-k5-*"))
     started = [run(f"start/{path.name}").summary.final_accuracy for path in paths]
     rules = {

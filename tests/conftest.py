@@ -10,7 +10,7 @@ import signal
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -22,6 +22,7 @@ from scipy.io import savemat
 from anchorfl.cli import main
 from anchorfl.data import ImageFacts, ImageStore, Split, synthetic_pictures
 from anchorfl.describe import Describer, Sketch
+from anchorfl.registry import BALANCES, FUSIONS, METHODS
 from anchorfl.server import ServerView
 from anchorfl.settings import resolve
 from anchorfl.site import Trainer
@@ -53,6 +54,16 @@ def command(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
             for each, handler in handlers.items():
                 signal.signal(each, handler)
     return subprocess.CompletedProcess(words, code, out.getvalue(), errors.getvalue())
+
+
+@contextlib.contextmanager
+def own_code_forgotten() -> Iterator[None]:
+    """As a process of its own: what FILE.py:NAME imported is not known afterwards."""
+    with pytest.MonkeyPatch.context() as patch:
+        for registry in (METHODS, BALANCES, FUSIONS):
+            registry.names()
+            patch.setattr(registry, "_entries", dict(registry._entries))
+        yield
 
 
 def process(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:

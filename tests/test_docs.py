@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shlex
@@ -17,11 +18,11 @@ from benchmarks.tables.run_files import example_partition
 from anchorfl.cli import app
 from anchorfl.config import SECTIONS
 from anchorfl.errors import UserError
-from anchorfl.registry import BALANCES, FUSIONS, METHODS
+from anchorfl.registry import METHODS
 from anchorfl.report.keys import fusion_keys, keys_by_methods, keys_of_all
 from anchorfl.settings import import_named, parse_words, read_preset, resolve
 from anchorfl.sweep import read_plan
-from tests.conftest import ROOT, command
+from tests.conftest import ROOT, command, own_code_forgotten
 
 README = ROOT / "README.md"
 SHOWING = [README, *sorted((ROOT / "docs").glob("*.md"))]
@@ -53,14 +54,11 @@ def code_of_ones_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         r"^```python\n(.*?)^```$", (ROOT / "CONTRIBUTING.md").read_text(), re.M | re.S
     ):
         (folder / code.split("\n")[0].removeprefix("# ")).write_text(code)
-    with pytest.MonkeyPatch.context() as patch:
-        for registry in (METHODS, BALANCES, FUSIONS):
-            registry.names()
-            patch.setattr(registry, "_entries", dict(registry._entries))
-        patch.chdir(folder)
-        import_named({"method": "my_balance.py:Sum", "fusion": "my_fusion.py:NearestSum"})
-        patch.chdir(ROOT)
-        yield
+    with own_code_forgotten():
+        with contextlib.chdir(folder):
+            import_named({"method": "my_balance.py:Sum", "fusion": "my_fusion.py:NearestSum"})
+        with contextlib.chdir(ROOT):
+            yield
 
 
 def name_of(page: Path) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import statistics
 
-from benchmarks.tables.figures import NONE, Row, lines, number, percent, run, table
-from benchmarks.tables.fusion import started
+from benchmarks.tables.figures import NONE, Row, number, percent, run, table
+from benchmarks.tables.fusion import five_from_scratch, started
 
 RULES = {
     "sketch-lda": "one",
@@ -22,12 +22,7 @@ METHODS = {
 @table("choose-rules")
 def rules() -> list[Row]:
     """CIFAR-10, five clients, alpha 0.05, mean of seeds 1 to 3."""
-    scratch = [
-        each["accuracy"]
-        for each in lines("fusions-h200.jsonl")
-        if each["method"] == "v4" and each["dataset"] == "cifar10" and each["alpha"] == 0.05
-        if each["seed"] in (1, 2, 3)
-    ]
+    scratch = five_from_scratch()
     common = started("cifar10-k5")
     rows = [["rule", "exchanges", "MB up per client", "from scratch", "from a common start"]]
     for rule, exchanges in RULES.items():

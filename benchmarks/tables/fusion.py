@@ -110,6 +110,12 @@ def started(prefix: str) -> list[Summary]:
     return [run(f"start/{path.name}").summary for path in sorted(RECORDS.glob(f"start/{prefix}-*"))]
 
 
+def five_from_scratch() -> list[dict[str, float]]:
+    """Accuracy by rule: CIFAR-10, five clients, alpha 0.05, V4, a run per seed."""
+    found = [x for x in lines("fusions-h200.jsonl") if x["method"] == "v4" and x["alpha"] == 0.05]
+    return [x["accuracy"] for x in found if x["dataset"] == "cifar10" and x["seed"] in SEEDS]
+
+
 def of_seeds(shares: list[float]) -> str:
     """Their mean, and their standard deviation where there are several."""
     mean = percent(statistics.mean(shares))

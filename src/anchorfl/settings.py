@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from anchorfl.objective import AlignTarget, Balance
 
 SMALL_IMAGE, TINY_IMAGE = 28, 16
+BESIDE_SETTINGS = ("format", "code")
+"""What config.yaml holds that is no setting."""
 PRESETS = Path(__file__).parent / "presets"
 """The presets and sweeps that come with the package."""
 
@@ -113,7 +116,7 @@ def preset_settings(content: Any, path: Path) -> dict[str, object]:
     """The settings in a preset's content."""
     if not isinstance(content, dict) or not isinstance(content.get("method"), str):
         raise UserError(f"preset {path}: needs a line such as method: v4")
-    settings = flatten({key: value for key, value in content.items() if key != "format"})
+    settings = flatten({key: value for key, value in content.items() if key not in BESIDE_SETTINGS})
     if "upload.sketch_filters" in settings:  # its name up to format 3
         settings["describe.filters"] = settings.pop("upload.sketch_filters")
     if content.get("format") != CONFIG_FORMAT and "device" in content:
@@ -163,6 +166,17 @@ def import_named(settings: Mapping[str, object]) -> None:
             if not hasattr(found, "head"):
                 raise UserError(f"fusion={name}: is no Fusion")
             FUSIONS.register(name)(found)
+
+
+def own_code(settings: Mapping[str, object]) -> dict[str, str]:
+    """The SHA-256 of each FILE.py that settings name and that is there, by its name."""
+    models = str(settings.get("model.name")).split(",")
+    names = [str(settings.get("method")), *listed_fusions(settings.get("fusion", "")), *models]
+    files = sorted({name.strip().rpartition(":")[0] for name in names if is_in_a_file(name)})
+    found = {file: Path(file).expanduser() for file in files}
+    return {
+        file: sha256(path.read_bytes()).hexdigest() for file, path in found.items() if path.is_file()
+    }
 
 
 def listed_fusions(names: object) -> list[str]:

@@ -1,13 +1,14 @@
 """A method, a balance or a fusion of one's own from FILE.py:NAME, in every command that takes a run."""
 
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 import yaml
 
 from anchorfl import Experiment, load_run
 from anchorfl.errors import UserError
-from tests.conftest import process
+from tests.conftest import command, own_code_forgotten
 
 BALANCE = '''
 from dataclasses import dataclass
@@ -53,6 +54,12 @@ class Counted(ClassMean):
 FUSIONS = "fusion=sketch-guided,mine.py:Counted"
 
 
+def anew(*words: str, cwd: Path) -> CompletedProcess[str]:
+    """The command as it is where nobody has imported anything yet."""
+    with own_code_forgotten():
+        return command(*words, cwd=cwd)
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the code, and a run by it."""
@@ -60,7 +67,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "own.py").write_text(BALANCE)
     (folder / "mine.py").write_text(FUSION)
     words = ["align.strength=3", "train.rounds=1", FUSIONS, "fusion.mine.py:Counted.share=0.25"]
-    done = process("run", "own.py:Sum", *words, "out=run", cwd=folder)
+    done = anew("run", "own.py:Sum", *words, "out=run", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -75,12 +82,12 @@ def test_a_balance_runs_as_a_method_and_its_lambda_is_shown(home: Path) -> None:
 @pytest.mark.parametrize("words", [["fuse", "run"], ["export", "run", "model.safetensors"]])
 def test_a_folder_that_names_code_imports_it_only_when_trusted(home: Path, words: list[str]) -> None:
     (home / "imported").unlink(missing_ok=True)
-    done = process(*words, cwd=home)
+    done = anew(*words, cwd=home)
     assert done.returncode == 2
     assert "own.py:Sum' is code" in done.stderr
     assert "--trust" in done.stderr
     assert not (home / "imported").exists()
-    done = process(*words, "--trust", cwd=home)
+    done = anew(*words, "--trust", cwd=home)
     assert done.returncode == 0, done.stderr
     assert (home / "imported").exists()
 
@@ -88,20 +95,43 @@ def test_a_folder_that_names_code_imports_it_only_when_trusted(home: Path, words
 @pytest.mark.parametrize("words", [["compare", "run"], ["report", "run"], ["diagnose", "run"]])
 def test_what_needs_no_code_imports_none(home: Path, words: list[str]) -> None:
     (home / "imported").unlink(missing_ok=True)
-    done = process(*words, cwd=home)
+    done = anew(*words, cwd=home)
     assert done.returncode == 0, done.stderr
     assert not (home / "imported").exists()
 
 
 def test_methods_forecast_and_sweep_take_it(home: Path) -> None:
-    shown = process("methods", "own.py:TWICE", cwd=home)
+    shown = anew("methods", "own.py:TWICE", cwd=home)
     assert "twice as strong" in shown.stdout
     assert "align.strength=2.0" in shown.stdout
     plan = {"settings": {"train.rounds": 1, "method": "own.py:TWICE"}, "grid": {"seed": [1]}}
     (home / "sweep.yaml").write_text(yaml.safe_dump({**plan, "out": "swept"}))
-    done = process("sweep", "sweep.yaml", cwd=home)
+    done = anew("sweep", "sweep.yaml", cwd=home)
     assert done.returncode == 0, done.stderr
     assert "own.py:TWICE" in done.stdout
+
+
+def test_a_run_by_code_that_has_changed_is_not_taken_for_the_same(home: Path) -> None:
+    changed = home / "changed.py"
+    changed.write_text(BALANCE)
+    plan = {"settings": {"train.rounds": 1, "method": "changed.py:Sum"}, "out": "of-changed"}
+    (home / "changed.yaml").write_text(yaml.safe_dump(plan))
+    assert anew("sweep", "changed.yaml", cwd=home).returncode == 0
+    assert "earlier" in anew("sweep", "changed.yaml", cwd=home).stdout
+    changed.write_text(BALANCE.replace("losses.base +", "losses.base + 0 +"))
+    done = anew("sweep", "changed.yaml", cwd=home)
+    assert done.returncode == 2
+    assert "was run with changed.py as it was before a change" in done.stderr
+    done = anew("run", "changed.py:Sum", "train.rounds=1", "out=of-changed/run", cwd=home)
+    assert done.returncode == 2
+    assert "before a change; name a new folder" in done.stderr
+
+
+def test_a_trusted_run_is_judged_by_its_own_balance(home: Path) -> None:
+    assert "judged only with --trust" in anew("diagnose", "run", cwd=home).stdout
+    done = anew("diagnose", "run", "--trust", cwd=home)
+    assert done.returncode == 0, done.stderr
+    assert "judged" not in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -120,6 +150,6 @@ def test_mistakes_end_in_one_line(home: Path, name: str, said: str) -> None:
 def test_a_task_for_real_sites_names_no_file(home: Path) -> None:
     (home / "preset.yaml").write_text("method: own.py:Sum\ndata: {name: sites, size: 8}\n")
     (home / "classes.txt").write_text("a\nb\n")
-    done = process("task", "new", "preset.yaml", "classes.txt", "-o", "task.safetensors", cwd=home)
+    done = anew("task", "new", "preset.yaml", "classes.txt", "-o", "task.safetensors", cwd=home)
     assert done.returncode == 2
     assert "install it there as a package" in done.stderr

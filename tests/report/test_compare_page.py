@@ -1,8 +1,6 @@
 """The page of a comparison in a browser, as wide as a desk and as a phone."""
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,10 +9,10 @@ from anchorfl.report.compare.charts import charts_of
 from anchorfl.report.compare.groups import group_runs
 from anchorfl.report.compare.page import write_page
 from anchorfl.report.compare.table import accuracy_table, difference_table
+from tests.report.browser import NEEDS_BROWSER, open_in_browser
 from tests.report.recorded import recorded
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
+pytestmark = NEEDS_BROWSER
 MEASURE = """<script>
 const root = document.documentElement, blocks = [...document.querySelectorAll(".rows, figure")];
 const body = document.body.dataset;
@@ -24,24 +22,15 @@ body.folds = document.querySelector(".fold") !== null;
 </script>"""
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 @pytest.mark.parametrize(("width", "folds"), [(1280, "false"), (390, "true")])
 def test_tables_and_bands_are_drawn_and_nothing_is_cut(width: int, folds: str, tmp_path: Path) -> None:
     groups = group_runs(recorded("v4", "v12", "v12-batch", "v12-gamma-batch"))
     tables = [accuracy_table(groups), difference_table(groups, groups[0])]
     page = write_page(groups, tables, tmp_path / "c.html")
     page.write_text(page.read_text().replace("</body>", MEASURE + "</body>"))
-    done = subprocess.run(
-        [
-            str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-            "--hide-scrollbars", f"--window-size={width},2000",
-            f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000",
-            "--dump-dom", page.as_uri(),
-        ],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    document = done.stdout
-    assert "CONSOLE" not in done.stderr, done.stderr
+    options = ("--hide-scrollbars", f"--window-size={width},2000")
+    document, log, _ = open_in_browser(page, tmp_path, *options)
+    assert "CONSOLE" not in log, log
     cells = re.findall(r"<td[^>]*><span>(.*?)</span>", document)
     wanted = [cell for table in tables for row in table.rows for cell in row]
     assert cells[: len(wanted)] == wanted

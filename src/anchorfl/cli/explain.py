@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from anchorfl.cli.words import Trust
 from anchorfl.errors import UserError
 from anchorfl.settings import import_named, parse_words
 
@@ -48,6 +49,7 @@ def forecast(
         float, typer.Option(help="Report when raw lambda exceeds this.", min=1e-9)
     ] = 100.0,
     figure: Annotated[Path, typer.Option(help="Figure to write.")] = Path("forecast.png"),
+    trust: Trust = False,
 ) -> None:
     """Forecast where lambda will go, without training: from assumed losses, or from a run's own.
 
@@ -67,7 +69,7 @@ def forecast(
 
         if len(folders) > 1 or settings:
             raise UserError("forecast: name one run alone, or none and align.KEY=VALUE words")
-        forecasts.show_run(make_console(), read_run(folders[0]), bound, figure)
+        forecasts.show_run(make_console(), read_run(folders[0], trust), bound, figure)
         return
     for key, value in settings.items():
         if not key.startswith("align."):
@@ -80,6 +82,7 @@ def forecast(
 
 def diagnose(
     runs: Runs,
+    trust: Trust = False,
 ) -> None:
     """State in plain sentences what happened in a run and what to do about it.
 
@@ -95,7 +98,7 @@ def diagnose(
     for folder in runs:
         if len(runs) > 1:
             say(console, f"{folder}:")
-        show_diagnosis(console, read_run(folder))
+        show_diagnosis(console, read_run(folder, trust))
 
 
 def report(
@@ -106,6 +109,7 @@ def report(
     formats: Annotated[
         str, typer.Option("--format", help="Of the figures: png, svg, pdf, or several.")
     ] = "png",
+    trust: Trust = False,
 ) -> None:
     """Write a run's page anew (report.html in its folder), and figures for a paper.
 
@@ -121,7 +125,7 @@ def report(
 
     console, kinds = make_console(), figure_formats(formats)
     for folder in runs:
-        run = read_run(folder)
+        run = read_run(folder, trust)
         say(console, f"report: {write_page(run)}")
         if figures is not None:
             place = figures / folder.name if len(runs) > 1 else figures

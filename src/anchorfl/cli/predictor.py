@@ -8,14 +8,11 @@ from typing import Annotated
 import typer
 
 from anchorfl.cli.run import stoppable
-from anchorfl.cli.words import Settings
+from anchorfl.cli.words import Settings, Trust
 from anchorfl.errors import UserError
 from anchorfl.settings import parse_words
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", show_default=False)]
-Trust = Annotated[
-    bool, typer.Option("--trust", help="Import code that the run's folder names (FILE.py:NAME).")
-]
 RunOrFile = Annotated[Path, typer.Argument(metavar="RUN|FILE.safetensors", show_default=False)]
 
 
@@ -55,6 +52,7 @@ def fuse(
     from anchorfl.predictor import export as write
     from anchorfl.report.console import make_console, say
     from anchorfl.report.fusions import show_fusions
+    from anchorfl.report.numbers import megabytes
     from anchorfl.report.table_files import check_table_name
     from anchorfl.runs import read_run
 
@@ -67,7 +65,7 @@ def fuse(
     show_fusions(make_console(), found, table)
     if export is not None:
         write(predictor_again(opened, found), export)
-        say(make_console(), f"predictor: {export}, {export.stat().st_size / 1e6:,.1f} MB")
+        say(make_console(), f"predictor: {export}, {megabytes(export.stat().st_size)}")
 
 
 def predict(

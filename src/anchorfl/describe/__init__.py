@@ -13,6 +13,7 @@ from anchorfl.describe.moments import (
     summed,
     triangle,
     with_constant,
+    within_classes,
 )
 from anchorfl.describe.plausible import (
     Claim,
@@ -45,4 +46,5 @@ __all__ = [
     "summed",
     "triangle",
     "with_constant",
+    "within_classes",
 ]

@@ -68,13 +68,11 @@ def discriminant(moments: Tensors, share: float) -> Tensor:
     has 0 everywhere.
     """
     cross = wide(moments["cross"])
-    sums, counts = cross[:-1], cross[-1]
+    counts = cross[-1]
     rows, known = counts.sum().clamp(min=1), counts > 0
-    means = sums / counts.clamp(min=1)
-    gram = full_gram(moments["triangle"], len(cross))[:-1, :-1]
-    within = (gram - means @ sums.T) / rows
-    raised = within + share * within.diagonal().mean().clamp(min=1e-12) * torch.eye(len(gram)).to(gram)
-    slopes = torch.linalg.solve(raised, means)
+    means, within = within_classes(moments)
+    raised = share * within.diagonal().mean().clamp(min=1e-12)
+    slopes = torch.linalg.solve(within + raised * torch.eye(len(within)).to(within), means)
     levels = (counts.clamp(min=1) / rows).log() - (means * slopes).sum(dim=0) / 2
     weights = torch.cat([slopes, levels[None]]) * known
     weights = (weights - weights.sum(dim=1, keepdim=True) / known.sum().clamp(min=1)) * known
@@ -82,6 +80,15 @@ def discriminant(moments: Tensors, share: float) -> Tensor:
         weights[-1] = known.to(weights)
     true_score = (weights * cross).sum() / rows
     return (weights / true_score.clamp(min=1e-6)).float().contiguous()
+
+
+def within_classes(moments: Tensors) -> tuple[Tensor, Tensor]:
+    """Class means, D x C, and S = (X'X - sum_c n_c m_c m_c') / n, D x D."""
+    cross = wide(moments["cross"])
+    sums, counts = cross[:-1], cross[-1]
+    means = sums / counts.clamp(min=1)
+    gram = full_gram(moments["triangle"], len(cross))[:-1, :-1]
+    return means, (gram - means @ sums.T) / counts.sum().clamp(min=1)
 
 
 def explained(moments: Tensors, share: float) -> float:

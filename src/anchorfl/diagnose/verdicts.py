@@ -12,7 +12,7 @@ from dataclasses import replace
 from anchorfl.diagnose import accuracy_rules, lambda_rules, training_rules
 from anchorfl.diagnose.verdict import Rule, Verdict
 from anchorfl.errors import UserError
-from anchorfl.registry import METHODS
+from anchorfl.registry import METHODS, is_in_a_file
 from anchorfl.runs import Record, Run
 
 RULES: dict[str, Rule] = {
@@ -66,6 +66,11 @@ def diagnose(run: Run) -> list[Verdict]:
 
 def without_balance(method: str, error: UserError) -> Verdict:
     """That the rules which ask the run's balance keep silent, and why."""
+    if is_in_a_file(method):
+        text = (
+            f"Method '{method}' is code: what its lambda should have done is judged only with --trust."
+        )
+        return Verdict("method", text, problem=False)
     known = method in METHODS.names()
     reason = f"cannot be built here ({error})" if known else "is not installed here"
     text = f"Method '{method}' {reason}: what its lambda should have done is not judged."

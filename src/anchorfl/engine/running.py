@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from anchorfl.config import CONFIG_FORMAT, Config
+from anchorfl.config import Config
 from anchorfl.data import draw_name
 from anchorfl.engine.checkpoints import Checkpoints, last_good, remove_unusable
 from anchorfl.engine.events import Listener, MetricsWriter, RunEnded, Warned
@@ -20,7 +20,7 @@ from anchorfl.engine.stored_uploads import keep_start, packed, write_uploads
 from anchorfl.errors import UserError
 from anchorfl.files import locked, remove_leftovers
 from anchorfl.registry import LISTENERS, TRACKERS
-from anchorfl.runs import Run, RunFolder, holds_anything, put_aside, read_run
+from anchorfl.runs import Run, RunFolder, folder_name, holds_anything, put_aside, read_run
 from anchorfl.settings import flatten
 
 
@@ -107,7 +107,7 @@ def train_in(folder: RunFolder, federation: Federation, listeners: tuple[Listene
         remove_unusable(folder, begun)
         folder.summary.unlink(missing_ok=True)
         keep_start(folder, federation.task.start)
-        folder.write_config({"format": CONFIG_FORMAT, **config.to_dict()})
+        folder.write_config(config)
         labels = federation.dataset.train.labels
         federation.partition.save(folder.partition, federation.dataset.name, labels)
         writer = MetricsWriter(folder.metrics, begun.written if begun else 0)
@@ -181,4 +181,5 @@ def named_listeners(folder: RunFolder, config: Config) -> list[Listener]:
 
 def run_name(config: Config) -> str:
     method = config.method.rpartition("/")[2]  # a file's name, where it is FILE.py:NAME
-    return f"{method}-{config.data.name}-{draw_name(config.partition)}-seed{config.seed}"
+    draw = draw_name(config.partition)
+    return folder_name(f"{method}-{config.data.name}-{draw}-seed{config.seed}")

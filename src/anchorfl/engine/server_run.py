@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 
 from anchorfl.compute import choose_device
-from anchorfl.config import CONFIG_FORMAT
 from anchorfl.engine.events import RunEnded, as_record
 from anchorfl.engine.ledger import environment
 from anchorfl.engine.running import named_listeners
@@ -92,7 +91,7 @@ def fuse_files(task: Task, files: Sequence[Path], out: Path) -> tuple[Run, Recei
     records = "".join(lines(received.uploads))
     folder = RunFolder.create(str(out), out.name)
     config = task.config.replace_general(out=str(out), device=str(device))
-    folder.write_config({"format": CONFIG_FORMAT, **config.to_dict()})
+    folder.write_config(config)
     write_whole(folder.metrics, records)
     data = packed(received.uploads)
     folder.write_summary(summary_of(task, received, data, server.doubts, device))

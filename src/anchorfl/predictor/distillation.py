@@ -78,7 +78,7 @@ def distill(
     device = choose_device("auto")
     teacher = teacher.to(device)
     card = teacher.card
-    student = build_network(card.model.split(",")[0], card.facts, config.seed + 1).to(device)
+    student = build_network(student_model(teacher), card.facts, config.seed + 1).to(device)
     student.to(memory_format=LAYOUT)  # type: ignore[call-overload]
     images = source.images.to(device)
     recipe = augmentation_for(card.facts.shape, bool(config.data.flip))
@@ -108,6 +108,11 @@ def distill(
         if keep and (step + 1) % -(-steps // KEPT) == 0:
             write_whole(keep, state_of(step + 1, same, student, optimizer, draw))
     return as_predictor(student.cpu(), teacher)
+
+
+def student_model(teacher: Predictor) -> str:
+    """The run's encoder, the first where clients have different ones."""
+    return teacher.card.model.split(",")[0]
 
 
 def state_of(
@@ -153,6 +158,12 @@ def as_predictor(student: Network, teacher: Predictor) -> Predictor:
     """Its scores are logits of the teacher's probabilities: temperature 1."""
     student = student.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     prototypes = student.prototypes.detach().clone()
-    fusion = f"student of {teacher.card.fusion}"
-    card = replace(teacher.card, temperature=1.0, fusion=fusion, start=None, mirrored=False)
+    card = replace(
+        teacher.card,
+        models=[student_model(teacher)],
+        temperature=1.0,
+        fusion=f"student of {teacher.card.fusion}",
+        start=None,
+        mirrored=False,
+    )
     return Predictor([student], PrototypeHead(torch.ones(1), prototypes), card)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from anchorfl.describe import full_gram, summed
+from anchorfl.describe import summed, within_classes
 from anchorfl.tensors import Tensors
 from anchorfl.wire import Upload
 
@@ -62,16 +62,14 @@ def familiarity_of(uploads: Sequence[Upload]) -> Familiarity | None:
 
 def from_sums(moments: Tensors) -> Familiarity | None:
     """None where there are too few rows for a covariance."""
-    cross = moments["cross"].double()
-    counts = cross[-1]
+    counts = moments["cross"][-1]
     rows, known = float(counts.sum()), counts > 0
-    sums = cross[:-1, known]
-    means = sums / counts[known]
+    means, within = within_classes(moments)
+    means = means[:, known]
     width, classes = means.shape
     if rows <= classes + ROWS_PER_DIRECTION:
         return None
-    gram = full_gram(moments["triangle"], width + 1)[:-1, :-1]
-    values, vectors = torch.linalg.eigh((gram - means @ sums.T) / rows)
+    values, vectors = torch.linalg.eigh(within)
     kept = min(DIRECTIONS, int(rows) // ROWS_PER_DIRECTION, width - 1)
     values, vectors = values.clamp(min=1e-12).flip(0), vectors.flip(1)
     expected = torch.tensor(kept / (1 - (kept + classes) / rows) + width - kept)

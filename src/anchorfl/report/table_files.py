@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from anchorfl.errors import UserError
@@ -23,5 +23,10 @@ def write_table(headings: Sequence[str], rows: Sequence[Sequence[str]], path: Pa
     if path.suffix == ".md":
         write_whole(path, markdown(headings, rows))
     else:
-        with whole(path) as place, place.open("w", newline="") as file:
-            csv.writer(file).writerows(map(spreadsheet_cell, row) for row in (headings, *rows))
+        write_csv((headings, *rows), path)
+
+
+def write_csv(rows: Iterable[Sequence[object]], path: Path) -> None:
+    """No cell of it is a formula to a spreadsheet."""
+    with whole(path) as place, place.open("w", newline="") as file:
+        csv.writer(file).writerows(map(spreadsheet_cell, row) for row in rows)

@@ -1,6 +1,13 @@
 """What a run leaves on disk, and its one reader. Nothing here imports torch."""
 
-from anchorfl.runs.folder import INCIDENTAL, RunFolder, holds_anything, new_folder, put_aside
+from anchorfl.runs.folder import (
+    INCIDENTAL,
+    RunFolder,
+    folder_name,
+    holds_anything,
+    new_folder,
+    put_aside,
+)
 from anchorfl.runs.run import Record, Run, read_run
 from anchorfl.runs.summary import Summary
 
@@ -10,6 +17,7 @@ __all__ = [
     "Run",
     "RunFolder",
     "Summary",
+    "folder_name",
     "holds_anything",
     "new_folder",
     "put_aside",

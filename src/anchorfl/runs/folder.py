@@ -6,13 +6,14 @@ import gzip
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
+from anchorfl.config import CONFIG_FORMAT, Config
 from anchorfl.errors import UserError
 from anchorfl.files import write_whole
 from anchorfl.runs.summary import Summary
+from anchorfl.settings import flatten, own_code
 
 INCIDENTAL = (
     "out",
@@ -101,8 +102,12 @@ class RunFolder:
             raise UserError(f"out={path}: cannot be made ({error.strerror})") from None
         return RunFolder(path)
 
-    def write_config(self, settings: Mapping[str, Any]) -> None:
-        write_whole(self.config, yaml.safe_dump(dict(settings), sort_keys=False))
+    def write_config(self, config: Config) -> None:
+        """Every setting, and beside them the format and what code of the user's own it names."""
+        settings = config.to_dict()
+        code = own_code(flatten(settings))
+        content = {"format": CONFIG_FORMAT, **({"code": code} if code else {}), **settings}
+        write_whole(self.config, yaml.safe_dump(content, sort_keys=False))
 
     def write_summary(self, summary: Summary) -> None:
         write_whole(self.summary, summary.to_json())
@@ -135,6 +140,11 @@ def put_aside(folder: Path) -> Path:
     aside = new_folder(folder.parent, f"{folder.name}.unfinished")
     folder.replace(aside)
     return aside
+
+
+def folder_name(words: str) -> str:
+    """Without the characters that separate folders, here or on another system."""
+    return words.translate(dict.fromkeys(map(ord, "/\\:"), "_"))
 
 
 def new_folder(parent: Path, name: str) -> Path:

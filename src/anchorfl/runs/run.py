@@ -21,6 +21,7 @@ from anchorfl.settings import (
     build_align,
     import_named,
     is_format_2,
+    own_code,
     preset_settings,
     read_yaml,
     resolve,
@@ -34,7 +35,7 @@ class Run:
     """A run as its folder holds it, whether it finished, stopped, failed or is still going.
 
     A folder may be somebody else's. Code that its settings name is imported only where the run is
-    `trusted`.
+    `trusted`; `code` has the hashes of its files as they were.
     """
 
     folder: Path
@@ -42,6 +43,7 @@ class Run:
     summary: Summary
     metrics: list[Record] = field(repr=False)
     trusted: bool = False
+    code: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def files(self) -> RunFolder:
@@ -54,10 +56,13 @@ class Run:
     @cached_property
     def config(self) -> Config:
         """Everything resolved; asks for the code of the run's method, fusions and data set."""
+        self._import_trusted()
         settings = dict(self.settings)
-        if self.trusted:
-            import_named(settings)
         return resolve(str(settings.pop("method")), settings)
+
+    def _import_trusted(self) -> None:
+        if self.trusted:
+            import_named(self.settings)
 
     def vouched(self, config: Config) -> Config:
         """The settings to build networks from, refused where they name code that nobody vouched for."""
@@ -111,6 +116,7 @@ class Run:
 
     @cached_property
     def balance(self) -> Balance:
+        self._import_trusted()
         return build_align(METHODS.get(self.method), self.section("align"))[0]
 
     @cached_property
@@ -138,6 +144,9 @@ class Run:
         for key, stored in sorted(self.settings.items()):  # an earlier version may not have had a key
             if key not in ignored and stored != settings.get(key):
                 return f"{key}={stored}, not {settings.get(key)}"
+        for file, now in own_code(settings).items():
+            if self.code.get(file, now) != now:
+                return f"{file} as it was before a change"
         return None
 
     def require_end(self) -> Run:
@@ -170,7 +179,13 @@ def read_run(folder: str | PathLike[str], trust: bool = False) -> Run:
         summary = Summary() if text is None else Summary.from_json(text)
     except (ValueError, TypeError, RecursionError):
         raise UserError(f"{place.summary}: is corrupt") from None
-    return Run(place.path, settings, summary, complete_rounds(metrics), trust)
+    return Run(place.path, settings, summary, complete_rounds(metrics), trust, code_in(content))
+
+
+def code_in(content: Mapping[str, Any]) -> dict[str, str]:
+    """The hashes in a config.yaml, by file; none in those of earlier versions."""
+    code = content.get("code")
+    return {str(file): str(known) for file, known in code.items()} if isinstance(code, dict) else {}
 
 
 EVENTS = {

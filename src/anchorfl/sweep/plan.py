@@ -27,6 +27,7 @@ from anchorfl.compute import cores
 from anchorfl.config import Config
 from anchorfl.errors import UserError
 from anchorfl.registry import METHODS, suggestion
+from anchorfl.runs import folder_name
 from anchorfl.settings import flatten, import_named, read_yaml, resolve
 
 KEYS = ("settings", "list", "grid", "search", "at_once", "out", "baseline")
@@ -83,8 +84,8 @@ def short_name(settings: Mapping[str, object], varied: Sequence[str]) -> str:
     for key in varied:
         if key in settings and key != "method":
             shown = last[key] if list(last.values()).count(last[key]) == 1 else key
-            words.append(f"{shown}{settings[key]}".replace("/", "_"))
-    return "-".join(words) or "run"
+            words.append(f"{shown}{settings[key]}")
+    return folder_name("-".join(words) or "run")
 
 
 def read_plan(path: Path, at_once: int | None = None) -> Plan:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 
 from anchorfl.errors import UserError
-from anchorfl.files import whole, write_whole
+from anchorfl.files import write_whole
 from anchorfl.report.compare.groups import Group, seed_of
 from anchorfl.report.compare.latex import latex
 from anchorfl.report.compare.table import Table, draws_of
 from anchorfl.report.lambda_tables import markdown
-from anchorfl.report.tables import spreadsheet_cell
+from anchorfl.report.table_files import write_csv
 
 FORMATS = (".md", ".csv", ".tex")
 
@@ -26,8 +25,7 @@ def write_tables(groups: Sequence[Group], tables: Sequence[Table], path: Path) -
     """In the form that the file's name asks for."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".csv":
-        with whole(path) as place, place.open("w", newline="") as file:
-            csv.writer(file).writerows(map(spreadsheet_cell, row) for row in tidy(groups))
+        write_csv(tidy(groups), path)
     elif path.suffix == ".tex":
         write_whole(path, latex(tables, draws_of(groups)))
     else:
