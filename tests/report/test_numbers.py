@@ -2,7 +2,7 @@
 
 import pytest
 
-from anchorfl.report.numbers import megabytes, percent, quantity
+from anchorfl.report.numbers import counted, megabytes, percent, quantity
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,4 @@ def test_a_quantity_has_three_digits_or_all_before_the_point(value: float | None
 def test_shares_and_sizes() -> None:
     assert (percent(0.8642), percent(None)) == ("86.4", "-")
     assert (megabytes(2_345_678), megabytes(1_234)) == ("2.3 MB", "1.2 kB")
+    assert (counted(1, "round"), counted(1442, "sample")) == ("1 round", "1,442 samples")

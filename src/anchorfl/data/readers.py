@@ -6,6 +6,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -45,11 +46,16 @@ def find(name: str, root: Path, file: str, variants: Sequence[str] = ()) -> Path
     raise missing(name, folder / file)
 
 
-def read_digits(root: Path, options: DataOptions) -> Splits:
-    """scikit-learn's digits, 0..16 stretched to 0..255; every fifth sample of a class is a test one."""
+def embedded_digits() -> Any:
+    """scikit-learn's, which is slow to import: only where its digits are asked for."""
     from sklearn.datasets import load_digits
 
-    digits = load_digits()
+    return load_digits()
+
+
+def read_digits(root: Path, options: DataOptions) -> Splits:
+    """scikit-learn's digits, 0..16 stretched to 0..255; every fifth sample of a class is a test one."""
+    digits = embedded_digits()
     labels = digits.target.astype(np.int64)
     images = np.round(digits.images * (255 / 16)).astype(np.uint8)[:, None]
     rank = np.zeros(len(labels), np.int64)

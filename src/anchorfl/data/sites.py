@@ -9,7 +9,6 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 from PIL import Image
-from sklearn.datasets import load_digits
 
 from anchorfl.config import DataOptions
 from anchorfl.data.dataset import Labels, Sites, Split
@@ -22,6 +21,7 @@ from anchorfl.data.folder import (
     read_images,
 )
 from anchorfl.data.partition import Partition
+from anchorfl.data.readers import embedded_digits
 from anchorfl.errors import UserError
 
 
@@ -67,7 +67,7 @@ def write_example(folder: Path) -> None:
     """Digits as pictures at three sites, folder/SITE/CLASS/picture, and classes.txt beside them."""
     if folder.exists():
         raise UserError(f"{folder}: is there already")
-    digits = load_digits()
+    digits = embedded_digits()
     for number, (image, label) in enumerate(zip(digits.images, digits.target, strict=True)):
         owners = [site for site, labels in EXAMPLE.items() if label in labels]
         home = folder / owners[number % len(owners)] / f"digit {label}"

@@ -28,7 +28,7 @@ from anchorfl.files import write_whole
 from anchorfl.predictor import confusion_of, open_predictor
 from anchorfl.registry import DATASETS, METHODS, is_in_a_file
 from anchorfl.report.console import say
-from anchorfl.report.numbers import megabytes, percent
+from anchorfl.report.numbers import counted, megabytes, percent
 from anchorfl.report.page import write_page
 from anchorfl.report.progress import show_progress
 from anchorfl.report.tables import plain_table
@@ -109,6 +109,7 @@ def read_task(file: Path, model: str | None = None) -> Task:
 
 def show_task(console: Console, task: Task) -> None:
     config, (channels, height, width) = task.config, task.facts.shape
+    train = config.train
     start = "from the seed" if task.start is None else f"a start, hash {task.start.hash[:12]}"
     rows = [
         ["method", config.method],
@@ -117,7 +118,7 @@ def show_task(console: Console, task: Task) -> None:
         ["images", f"{channels} x {height} x {width}"],
         ["encoder", ", ".join(task.encoders)],
         ["starts", start],
-        ["training", f"{config.train.rounds} rounds of {config.train.local_epochs} epochs"],
+        ["training", f"{counted(train.rounds, 'round')} of {counted(train.local_epochs, 'epoch')}"],
         ["exchanges", str(config.exchanges)],
         ["statistics", ", ".join(sorted(config.needs)) or "none"],
     ]

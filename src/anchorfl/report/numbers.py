@@ -23,3 +23,8 @@ def quantity(value: float | None) -> str:
 def megabytes(size: float) -> str:
     """2,345,678 -> 2.3 MB; under a tenth of one in kB."""
     return f"{size / 1e6:,.1f} MB" if size >= 1e5 else f"{size / 1e3:,.1f} kB"
+
+
+def counted(number: int, word: str) -> str:
+    """1 round, 1,442 samples."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"

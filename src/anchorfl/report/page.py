@@ -12,6 +12,7 @@ import yaml
 from anchorfl.diagnose import diagnose
 from anchorfl.files import write_whole
 from anchorfl.report.glossary import glossary
+from anchorfl.report.numbers import counted
 from anchorfl.report.page_charts import charts_of
 from anchorfl.report.page_head import accuracy_head, costs
 from anchorfl.report.page_tables import class_table, confusions, label_table, site_table
@@ -74,11 +75,10 @@ def page_data(run: Run) -> dict[str, Any]:
 def subtitle(run: Run) -> str:
     settings = run.settings
     draw = f"{settings['partition.kind']}, alpha {settings['partition.alpha']}"
-    local = run.train.local_epochs
-    epochs = f"{local} local epoch{'s' if local > 1 else ''}"
+    epochs = counted(run.train.local_epochs, "local epoch")
     return (
         f"{settings['partition.clients']} clients, {draw}, seed {settings['seed']},"
-        f" {run.train.rounds} rounds of {epochs} · {run.folder.name}"
+        f" {counted(run.train.rounds, 'round')} of {epochs} · {run.folder.name}"
     )
 
 

@@ -30,6 +30,7 @@ from anchorfl.engine import (
 )
 from anchorfl.registry import DISPLAYS
 from anchorfl.report.console import say
+from anchorfl.report.numbers import counted
 
 SILENCE = 10.0
 
@@ -57,13 +58,13 @@ def percentages(accuracy: dict[str, float]) -> str:
 
 def opening(event: RunStarted) -> str:
     busy = sum(size > 0 for size in event.samples)
-    epochs = f"{event.local_epochs} epoch{'s' if event.local_epochs > 1 else ''}"
-    threads = f", {event.threads} thread{'s' if event.threads > 1 else ''}"
-    device = event.device + (threads if event.device == "cpu" else "")
+    epochs = counted(event.local_epochs, "epoch")
+    threads = f", {counted(event.threads, 'thread')}" if event.device == "cpu" else ""
     before = f", {event.begun} of them done before" if event.begun else ""
     return (
-        f"{event.method} on {event.dataset}: {busy} clients, {sum(event.samples):,} samples,"
-        f" {event.rounds} rounds of {epochs}{before} on {device} -> {event.folder}"
+        f"{event.method} on {event.dataset}: {counted(busy, 'client')},"
+        f" {counted(sum(event.samples), 'sample')}, {counted(event.rounds, 'round')} of {epochs}"
+        f"{before} on {event.device}{threads} -> {event.folder}"
     )
 
 
