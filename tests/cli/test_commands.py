@@ -47,7 +47,7 @@ def test_a_resnet_runs_on_official_cifar10_files(tmp_path: Path) -> None:
         "data.name=cifar10",
         "train.rounds=1",
         "partition.clients=2",
-        "describe.filters=8",
+        "fusion=feature-mean",
         "device=cpu",
         cwd=tmp_path,
     )

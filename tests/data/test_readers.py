@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from sklearn.datasets import load_digits
 
 from anchorfl.config import DataOptions
 from anchorfl.data import Dataset, load_dataset, readers
@@ -40,6 +41,10 @@ def test_digits_need_no_file(tmp_path: Path) -> None:
     assert digits.facts.shape == (1, 8, 8)
     assert digits.train.images.max() == 255
     assert set(np.bincount(digits.test.labels)) <= {34, 35, 36}
+    images, labels = readers.embedded_digits()
+    known = load_digits()
+    assert (images == known.images).all()
+    assert (labels == known.target).all()
 
 
 def test_cifar10_in_official_order(tmp_path: Path) -> None:

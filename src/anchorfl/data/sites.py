@@ -67,8 +67,7 @@ def write_example(folder: Path) -> None:
     """Digits as pictures at three sites, folder/SITE/CLASS/picture, and classes.txt beside them."""
     if folder.exists():
         raise UserError(f"{folder}: is there already")
-    digits = embedded_digits()
-    for number, (image, label) in enumerate(zip(digits.images, digits.target, strict=True)):
+    for number, (image, label) in enumerate(zip(*embedded_digits(), strict=True)):
         owners = [site for site, labels in EXAMPLE.items() if label in labels]
         home = folder / owners[number % len(owners)] / f"digit {label}"
         home.mkdir(parents=True, exist_ok=True)
