@@ -36,6 +36,16 @@ def test_a_browser_draws_every_plot_without_error_or_network(source: str, tmp_pa
     assert int(drawn.group(1)) == sum(any(y is not None for y in series["y"]) for series in every)
 
 
+def test_a_scale_has_as_many_digits_as_its_range_needs(tmp_path: Path) -> None:
+    run = read_run(RECORDS / "v12-svhn-seed1")
+    records = [{**each, "align_loss": 0.951 + each.get("client", 0) / 1e5} for each in run.metrics]
+    page = write_page(replace(run, metrics=records), tmp_path / "report.html")
+    document, _, _ = open_in_browser(page, tmp_path)
+    for figure in document.split("<figure>")[1:]:
+        scale = re.findall(r'text-anchor="end">([^<]+)<', figure)
+        assert len(set(scale)) == len(scale) > 2
+
+
 def test_hovering_and_hiding_work_and_odd_class_names_are_harmless(tmp_path: Path) -> None:
     run = read_run(RECORDS / "v12-svhn-seed1")
     odd = replace(run.summary, class_names=["<!--<script>", "</script>", *"abcdefgh"])

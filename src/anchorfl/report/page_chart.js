@@ -9,10 +9,14 @@ function add(parent, tag, text, attributes) {
   parent.append(node);
   return node;
 }
-function short(x) {
+function short(x, digits) {
   const size = Math.abs(x);
-  if (size && (size >= 1e5 || size < 1e-3)) return x.toExponential(1);
-  return String(+x.toPrecision(3));
+  if (size && (size >= 1e5 || size < 1e-3)) return x.toExponential(digits - 2);
+  return String(+x.toPrecision(digits));
+}
+function labels(values, digits = 3) {  // more digits where these do not tell them apart
+  const found = values.map(x => short(x, digits));
+  return digits > 9 || new Set(found).size === found.length ? found : labels(values, digits + 1);
 }
 function quantity(x) {
   if (x === null || x === undefined) return "-";
@@ -96,10 +100,11 @@ class Chart {
     const pad = .04 * (high - low); low -= pad; high += pad;
     this.px = x => L + (x - x0) / (x1 - x0) * (W - L - R);
     this.py = y => H - B - (y - low) / (high - low) * (H - B - T);
-    for (const y of ticks(low, high, this.spec.log)) {
+    const heights = ticks(low, high, this.spec.log), texts = labels(heights.map(y => this.spec.log ? 10 ** y : y));
+    heights.forEach((y, i) => {
       add(this.svg, "line", null, { class: "grid", x1: L, x2: W - R, y1: this.py(y), y2: this.py(y) });
-      add(this.svg, "text", short(this.spec.log ? 10 ** y : y), { x: L - 6, y: this.py(y) + 4, "text-anchor": "end" });
-    }
+      add(this.svg, "text", texts[i], { x: L - 6, y: this.py(y) + 4, "text-anchor": "end" });
+    });
     for (const x of ticks(x0, x1, false).filter(Number.isInteger))
       add(this.svg, "text", x, { x: this.px(x), y: H - B + 16, "text-anchor": "middle" });
     add(this.svg, "text", "round", { x: W - R, y: H - 2, "text-anchor": "end" });
