@@ -56,7 +56,7 @@ def starts() -> None:
     rules = {
         "averaged features": ("normalised-feature-mean", None),
         "class means": ("class-mean", "class-mean"),
-        "nobody trains": ("sketch-ridge", "sketch-lda"),
+        "nobody trains": ("sketch-ridge", "sketch-ridge"),
         "one exchange": ("sketch-guided", "sketch-guided"),
         "two exchanges": ("joint-sketch-ridge", "joint-sketch-ridge"),
     }

@@ -22,7 +22,8 @@ from anchorfl.settings import flatten, resolve
 T = TypeVar("T")
 NOTATION = (
     "f features of two views, P prototypes, y labels, C classes; u = log sl2 and v = log sa2 learned\n"
-    "log-variances, raw lambda = sl2/sa2 = e^(u - v), s = s(p) the anneal factor; / 1: temperature 1"
+    "log-variances, raw lambda = sl2/sa2 = e^(u - v), s = s(p) the anneal factor;\n"
+    "/ 1: at temperature 1, the first cross-entropy once more, as in the diary's sum"
 )
 
 

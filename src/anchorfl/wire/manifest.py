@@ -71,7 +71,7 @@ def manifest(data: bytes) -> list[Part]:
     """The parts of an upload: every tensor in the file, telemetry, and the header that is left."""
     upload = Upload.from_bytes(data)
     content, tensors = unpack("upload", data)
-    found = [part(name, value) for name, value in tensors.items()]
+    found = [part(name, value) for name, value in sorted(tensors.items())]
     strange = {key: value for key, value in content.items() if key not in KNOWN}
     if upload.telemetry:
         size = len(json.dumps(content["telemetry"]))
