@@ -192,6 +192,7 @@ class GeneralOptions:
         choices=("in-process", "flower"),
     )
     out: str | None = option(None, "run folder; unset: a new one under runs/")
+    label: str | None = option(None, "what tables call this run instead of its method's name")
     track: str | None = option(
         None, "send the numbers to tensorboard or mlflow as well", choices=TRACKERS
     )

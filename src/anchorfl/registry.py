@@ -118,8 +118,7 @@ class Registry(Generic[T]):
                 raise UserError(f"{self.kind} '{name}': {place} cannot be loaded ({error})") from None
         if name not in self._entries and is_in_a_file(name):
             raise UserError(
-                f"{self.kind} '{name}' is code, which is imported only if you trust it: add --trust,"
-                " or name it yourself"
+                f"{self.kind} '{name}' is code, which is imported only if you trust it: add --trust"
             )
         if name not in self._entries:
             given = f"{key}={name}: unknown {self.kind}" if key else f"unknown {self.kind} '{name}'"

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from anchorfl import Experiment, load_run
+from anchorfl.engine.events import Event, MetricsWriter, RoundEnded
 from anchorfl.errors import UserError
 from tests.conftest import command, own_code_forgotten
 
@@ -119,12 +120,36 @@ def test_a_run_by_code_that_has_changed_is_not_taken_for_the_same(home: Path) ->
     assert anew("sweep", "changed.yaml", cwd=home).returncode == 0
     assert "earlier" in anew("sweep", "changed.yaml", cwd=home).stdout
     changed.write_text(BALANCE.replace("losses.base +", "losses.base + 0 +"))
+    words = ("run", "changed.py:Sum", "train.rounds=1", "out=of-changed/run")
+    done = anew(*words, cwd=home)
+    assert done.returncode == 2
+    assert "before a change; add --restart" in done.stderr
     done = anew("sweep", "changed.yaml", cwd=home)
-    assert done.returncode == 2
-    assert "was run with changed.py as it was before a change" in done.stderr
-    done = anew("run", "changed.py:Sum", "train.rounds=1", "out=of-changed/run", cwd=home)
-    assert done.returncode == 2
-    assert "before a change; name a new folder" in done.stderr
+    assert "changed.py has changed: run goes to of-changed/.earlier, and anew" in done.stdout
+    assert "earlier\n" not in done.stdout
+    both = ["of-changed/run", "of-changed/.earlier/run"]
+    assert anew("compare", *both, cwd=home).stdout.count("changed.py:Sum code=") >= 2
+    changed.write_text(BALANCE)
+    assert anew(*words, "--restart", cwd=home).returncode == 0
+
+
+def test_a_stopped_run_by_own_code_goes_on_when_trusted(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = MetricsWriter.__call__
+
+    def cut(self: MetricsWriter, event: Event) -> None:
+        whole(self, event)
+        if isinstance(event, RoundEnded):
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MetricsWriter, "__call__", cut)
+        done = anew("run", "own.py:Sum", "train.rounds=2", "out=cut", cwd=home)
+    assert "stopped: anchorfl run cut --trust goes on" in done.stderr
+    assert "--trust" in anew("run", "cut", cwd=home).stderr
+    done = anew("run", "cut", "--trust", cwd=home)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_trusted_run_is_judged_by_its_own_balance(home: Path) -> None:

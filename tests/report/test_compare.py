@@ -46,6 +46,20 @@ def test_a_setting_that_differs_within_a_method_makes_a_group_of_its_own() -> No
     ]
 
 
+def test_runs_are_called_by_their_label_where_it_tells_them_apart() -> None:
+    ours = [changed(run, label="ours") for run in recorded("v12")]
+    assert labels([*ours, *recorded("v4")]) == ["v4", "ours"]
+    others = [changed(run, label="ours") for run in recorded("v4")]
+    assert labels([*ours, *others]) == ["v4", "v12"]
+
+
+def test_runs_by_different_code_are_not_averaged() -> None:
+    first, second, third = recorded("v12")
+    runs = [replace(first, code={"own.py": "a"}), replace(second, code={"own.py": "b"}), third]
+    assert len(set(labels(runs))) == 3
+    assert all(re.fullmatch("v12 code=[0-9a-f]{6}", label) for label in labels(runs))
+
+
 def test_what_a_methods_name_says_is_not_said_again() -> None:
     fixed = replace(
         recorded("v4", seeds=(1,))[0],

@@ -102,7 +102,7 @@ def test_csv_is_tidy_and_gives_the_means_again(tmp_path: Path) -> None:
 
 
 def test_curves_have_their_spread_and_share_one_range(groups: list[Group]) -> None:
-    *accuracy, lambdas = charts_of(groups)
+    *accuracy, lambdas, effective = charts_of(groups)
     assert [line.label for line in accuracy[0].lines] == ["v4", "v12", "v12-gamma"]
     assert len({chart.limits for chart in accuracy}) == 1
     assert len(accuracy) == 4
@@ -114,6 +114,9 @@ def test_curves_have_their_spread_and_share_one_range(groups: list[Group]) -> No
     assert lambdas.log
     assert lambdas.lines[0].colour == line.colour
     assert max(lambdas.lines[0].high) == groups[1].largest_lambda
+    assert effective.name == "largest-effective-lambda"
+    last = [max(own[-1]["lambda_effective"] for own in run.clients.values()) for run in groups[1].runs]
+    assert effective.lines[0].high[-1] == max(last) < lambdas.lines[0].high[-1]
 
 
 def test_the_largest_lambda_by_round_peaks_where_the_runs_does() -> None:
@@ -123,7 +126,9 @@ def test_the_largest_lambda_by_round_peaks_where_the_runs_does() -> None:
         {**record, "lambda_raw": None, "lambda_effective": 2.5} for record in run.metrics
         if record["event"] == "client"
     ]  # fmt: skip
-    assert set(largest_lambdas(replace(run, metrics=effective)).values()) == {2.5}
+    plain = replace(run, metrics=effective)
+    assert set(largest_lambdas(plain).values()) == {2.5}
+    assert [chart.name for chart in charts_of([Group("v12", {}, [plain])])] == ["largest-lambda"]
 
 
 def test_a_curve_stands_where_all_its_runs_were_evaluated(groups: list[Group]) -> None:
@@ -135,7 +140,7 @@ def test_a_curve_stands_where_all_its_runs_were_evaluated(groups: list[Group]) -
 
 def test_every_figure_comes_in_three_formats(groups: list[Group], tmp_path: Path) -> None:
     charts = charts_of(groups)
-    paths = write_figures(charts[-1:], "digits", tmp_path)
+    paths = write_figures(charts[-2:-1], "digits", tmp_path)
     assert {path.name for path in paths} == {
         f"largest-lambda{each}" for each in (".png", ".pdf", ".svg")
     }
@@ -163,7 +168,7 @@ def test_the_page_links_to_every_run(groups: list[Group], tmp_path: Path) -> Non
     rows = data["more_tables"][0]["rows"]
     assert rows[0][0] == {"text": "a b", "link": "../runs/a%20b/report.html"}
     assert rows[1][0]["link"].endswith("benchmarks/records/digits/v12-seed1")
-    assert [chart["limits"] for chart in data["charts"][:-1]] == [data["charts"][0]["limits"]] * 4
+    assert [chart["limits"] for chart in data["charts"][:-2]] == [data["charts"][0]["limits"]] * 4
     assert all(len(each["low"]) == len(each["x"]) for each in data["charts"][0]["series"])
 
 
@@ -173,7 +178,7 @@ def test_the_command_writes_all_that_was_asked_for(groups: list[Group], tmp_path
     done = command("compare", *folders, *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "The draw varies with the seed." in done.stdout
-    assert len(list((tmp_path / "figures").iterdir())) == 15
+    assert len(list((tmp_path / "figures").iterdir())) == 18
     assert markdown_rows((tmp_path / "new" / "c.md").read_text())[2][0] == "v4"
     done = command("compare", folders[0], "--table", "x.txt", "--page", "p.html", cwd=tmp_path)
     assert "must end in .md, .csv or .tex" in done.stderr

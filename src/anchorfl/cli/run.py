@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand
 
-from anchorfl.cli.words import Settings
+from anchorfl.cli.words import Settings, Trust
 from anchorfl.errors import UserError
 from anchorfl.registry import METHODS
 from anchorfl.settings import all_keys, import_named, parse_words, read_preset, resolve
@@ -72,20 +72,22 @@ def preset_with(preset: dict[str, object], words: dict[str, object]) -> tuple[st
     return method, {**preset, **words}
 
 
-def begun_in(folder: Path, words: dict[str, object]) -> tuple[str, dict[str, object]]:
+def begun_in(folder: Path, words: dict[str, object], trust: bool) -> tuple[str, dict[str, object]]:
     """The settings of an unfinished run, to go on with it."""
     from anchorfl.engine import read_begun
     from anchorfl.runs import RunFolder, read_run
 
     begun = read_begun(RunFolder(folder)) or read_run(folder)
-    if not begun.unfinished:
+    if not begun.unfinished and not begun.changed_code:
         raise UserError(f"{folder}: holds a run that ended; to repeat it, run {folder}/config.yaml")
     code = ":" in str(begun.settings.get("model.name"))
-    if code and "model.name" not in words:
+    if code and not trust and "model.name" not in words:
         raise UserError(
             f"{folder}: its encoder is code ({begun.settings['model.name']}), which is imported only"
-            " if you name it: add model.name=..."
+            " if you trust it: add --trust"
         )
+    if trust:
+        import_named(begun.settings)
     settings = {**begun.settings, **words, "out": str(folder)}
     return str(settings.pop("method")), settings
 
@@ -96,6 +98,7 @@ def run(
     restart: Annotated[
         bool, typer.Option("--restart", help="Begin an unfinished run anew; the old one is put aside.")
     ] = False,
+    trust: Trust = False,
 ) -> None:
     """Train all clients, fuse what they upload, and keep everything in a folder.
 
@@ -119,7 +122,7 @@ def run(
         import_named(preset)
         method, words = preset_with(preset, words)
     elif (Path(what) / "config.yaml").is_file():
-        method, words = begun_in(Path(what), words)
+        method, words = begun_in(Path(what), words, trust)
     else:
         method = what
         if "method" in words:

@@ -21,7 +21,7 @@ from anchorfl.errors import UserError
 from anchorfl.files import locked, remove_leftovers
 from anchorfl.registry import LISTENERS, TRACKERS
 from anchorfl.runs import Run, RunFolder, folder_name, holds_anything, put_aside, read_run
-from anchorfl.settings import flatten
+from anchorfl.settings import flatten, own_code
 
 
 def run_in_folder(config: Config, listeners: tuple[Listener, ...] = (), restart: bool = False) -> Run:
@@ -30,7 +30,7 @@ def run_in_folder(config: Config, listeners: tuple[Listener, ...] = (), restart:
     Where `out` holds the same experiment, unfinished, it goes on from its last checkpoint; `restart`
     puts that aside and begins anew.
     """
-    begun = begun_earlier(config)
+    begun = begun_earlier(config, restart)
     if begun is not None and restart:
         with locked(begun.folder):
             put_aside(begun.folder)
@@ -46,8 +46,11 @@ def run_in_folder(config: Config, listeners: tuple[Listener, ...] = (), restart:
         return train_in(folder, federation, listeners)
 
 
-def begun_earlier(config: Config) -> Run | None:
-    """The unfinished run in the folder that `out` names, refused where it is another experiment."""
+def begun_earlier(config: Config, restart: bool) -> Run | None:
+    """The unfinished run in the folder that `out` names, refused where it is another experiment.
+
+    By code that has changed since, it can begin anew and not go on.
+    """
     if config.general.out is None:
         return None
     folder = RunFolder(Path(config.general.out).expanduser())
@@ -62,7 +65,13 @@ def begun_earlier(config: Config) -> Run | None:
     other = run.unlike(flatten(config.to_dict()))
     if other is not None:
         raise UserError(f"out={folder.path}: holds a run with {other}; name a new folder")
-    return run if run.unfinished else None
+    changed = run.changed_code
+    if changed and not restart:
+        raise UserError(
+            f"out={folder.path}: holds a run by {changed[0]} as it was before a change; add --restart"
+            " to put that aside, or name a new folder"
+        )
+    return run if run.unfinished or changed else None
 
 
 def read_begun(folder: RunFolder) -> Run | None:
@@ -132,7 +141,8 @@ def train_in(folder: RunFolder, federation: Federation, listeners: tuple[Listene
         with suppress(OSError):
             leave(folder, federation, ledger, writer, isinstance(error, KeyboardInterrupt))
         if isinstance(error, KeyboardInterrupt):
-            raise KeyboardInterrupt(str(folder.path)) from None
+            trust = " --trust" if own_code(flatten(config.to_dict())) else ""
+            raise KeyboardInterrupt(f"{folder.path}{trust}") from None
         raise
     return run
 

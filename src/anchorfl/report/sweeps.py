@@ -12,7 +12,7 @@ from anchorfl.report.compare import SAME, show_comparison
 from anchorfl.report.console import say
 from anchorfl.report.tables import plain_table
 from anchorfl.runs import Run, read_run
-from anchorfl.sweep import Ended, Plan, run_search, run_sweep
+from anchorfl.sweep import Ended, Plan, by_changed_code, run_search, run_sweep
 
 SHOWN = 10
 
@@ -43,6 +43,9 @@ def run_and_show(console: Console, plan: Plan) -> list[Ended]:
     """Run all of it, with a line as each ends."""
     total = len(plan.trials()) if plan.search is None else plan.search["trials"]
     say(console, f"{total} runs, {plan.at_once} at once -> {plan.folder}")
+    for run in by_changed_code(plan.folder):
+        away = plan.folder / ".earlier"
+        say(console, f"{run.changed_code[0]} has changed: {run.folder.name} goes to {away}, and anew")
     count = 0
 
     def on_end(done: Ended) -> None:
@@ -73,6 +76,10 @@ def show_tables(console: Console, plan: Plan, ended: Sequence[Ended]) -> None:
     for runs in tables.values():
         known = {run.method for run in runs}
         show_comparison(console, runs, plan.baseline if plan.baseline in known else None, None, None)
+    if len(tables) == 1:
+        baseline = f" --baseline {plan.baseline}" if plan.baseline else ""
+        again = f"anchorfl compare {plan.folder}/*{baseline} --page compare.html --table compare.tex"
+        say(console, f"as a page and in LaTeX: {again}")
 
 
 def show_search(console: Console, plan: Plan, ended: Sequence[Ended]) -> None:

@@ -7,6 +7,7 @@ from anchorfl.runs.folder import (
     holds_anything,
     new_folder,
     put_aside,
+    put_away,
 )
 from anchorfl.runs.run import Record, Run, read_run
 from anchorfl.runs.summary import Summary
@@ -21,5 +22,6 @@ __all__ = [
     "holds_anything",
     "new_folder",
     "put_aside",
+    "put_away",
     "read_run",
 ]

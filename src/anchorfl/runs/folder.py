@@ -17,6 +17,7 @@ from anchorfl.settings import flatten, own_code
 
 INCIDENTAL = (
     "out",
+    "label",
     "track",
     "device",
     "threads",
@@ -137,9 +138,12 @@ def holds_anything(folder: Path) -> bool:
 
 def put_aside(folder: Path) -> Path:
     """Rename it NAME.unfinished, or the first of NAME.unfinished-2, ... that is free."""
-    aside = new_folder(folder.parent, f"{folder.name}.unfinished")
-    folder.replace(aside)
-    return aside
+    return folder.replace(new_folder(folder.parent, f"{folder.name}.unfinished"))
+
+
+def put_away(folder: Path) -> Path:
+    """Into `.earlier` beside it, where no `runs/*` finds it."""
+    return folder.replace(new_folder(folder.parent / ".earlier", folder.name))
 
 
 def folder_name(words: str) -> str:

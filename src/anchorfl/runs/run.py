@@ -144,10 +144,13 @@ class Run:
         for key, stored in sorted(self.settings.items()):  # an earlier version may not have had a key
             if key not in ignored and stored != settings.get(key):
                 return f"{key}={stored}, not {settings.get(key)}"
-        for file, now in own_code(settings).items():
-            if self.code.get(file, now) != now:
-                return f"{file} as it was before a change"
         return None
+
+    @property
+    def changed_code(self) -> list[str]:
+        """Files of the user's own that are not what they were when this ran."""
+        now = own_code(self.settings)
+        return [file for file in now if self.code.get(file, now[file]) != now[file]]
 
     def require_end(self) -> Run:
         """Itself, refused where the run left no summary."""

@@ -5,7 +5,7 @@ settings:                        # for every run, as `anchorfl run` takes them
   train.rounds: 10
 list:                            # each of these ...
   - {method: v4}
-  - {method: v12-gamma, align.gamma: 0.02, name: small-gamma}   # the name of its folder, if wanted
+  - {method: v12-gamma, align.gamma: 0.02, name: small-gamma}   # in tables and of its folder, if wanted
 grid:                            # ... with each combination of these
   partition.alpha: [0.05, 0.5]
   seed: [1, 2, 3]
@@ -66,10 +66,12 @@ class Plan:
         found: dict[str, Trial] = {}
         for alternative in self.alternatives:
             for values in itertools.product(*self.grid.values()):
-                own = {**alternative, **dict(zip(self.grid, values, strict=True))}
-                named = {"method": own.pop("name")} if "name" in own else own
-                shown = {**named, **dict(zip(self.grid, values, strict=True))}
-                trial = Trial(short_name(shown, varied), {**self.settings, **own})
+                chosen = dict(zip(self.grid, values, strict=True))
+                own = {**alternative, **chosen}
+                name = own.pop("name", None)
+                shown = own if name is None else {"method": name, **chosen}
+                label = {} if name is None else {"label": name}
+                trial = Trial(short_name(shown, varied), {**self.settings, **label, **own})
                 if trial.name in found:
                     raise UserError(f"two runs of the sweep are the same: {trial.name}")
                 trial.config(self.folder)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
@@ -20,7 +20,7 @@ from anchorfl.compute import cores
 from anchorfl.engine import run_in_folder
 from anchorfl.errors import UserError
 from anchorfl.files import locked
-from anchorfl.runs import Run, put_aside, read_run
+from anchorfl.runs import Run, put_aside, put_away, read_run
 from anchorfl.settings import flatten
 from anchorfl.sweep.plan import Plan, Trial
 
@@ -71,14 +71,30 @@ def run_all(plan: Plan, on_end: Callable[[Ended], None]) -> list[Ended]:
     return sorted(ended, key=lambda each: order[each.trial.name])
 
 
+def by_changed_code(folder: Path) -> list[Run]:
+    """The runs of a sweep's folder that are to be run again, for their code was another."""
+    found = []
+    for file in sorted(folder.glob("*/config.yaml")):
+        with suppress(UserError):
+            run = read_run(file.parent)
+            found += [run] if run.changed_code else []
+    return found
+
+
 def earlier(folder: Path, trial: Trial) -> Ended | None:
-    """A run of an earlier start that ended; one that did not goes on, what is no run is put aside."""
+    """A run of an earlier start that ended; one that did not goes on, what is no run is put aside.
+
+    By code that has changed since it is neither: it is put away.
+    """
     if not folder.is_dir() or not any(folder.iterdir()):
         return None
     try:
         run = read_run(folder)
     except UserError:
         put_aside(folder)
+        return None
+    if run.changed_code:
+        put_away(folder)
         return None
     other = run.unlike(flatten(trial.config(folder.parent).to_dict()))
     if other is not None:

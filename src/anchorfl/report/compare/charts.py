@@ -10,9 +10,6 @@ from anchorfl.report.colours import PALETTE
 from anchorfl.report.compare.groups import Group, all_fusions, one_line
 from anchorfl.runs import Run
 
-READINGS = ("lambda_raw", "lambda_effective")
-"""As for the largest lambda of a run: raw where the method has it."""
-
 
 @dataclass(frozen=True)
 class Line:
@@ -40,7 +37,10 @@ class Chart:
 
 
 def charts_of(groups: Sequence[Group]) -> list[Chart]:
-    """Accuracy by fusion, all in one range, and the largest lambda on a log axis."""
+    """Accuracy by fusion, all in one range, and the largest lambda on a log axis.
+
+    It is raw where a method has it; what the weights see is drawn beside it where it differs.
+    """
     fusions = {name: lines_of(groups, accuracies(name)) for name in all_fusions(groups)}
     limits = limits_of([line for lines in fusions.values() for line in lines])
     charts = [
@@ -54,9 +54,14 @@ def charts_of(groups: Sequence[Group]) -> list[Chart]:
         )
         for name, lines in fusions.items()
     ]
-    lines = lines_of(groups, largest_lambdas)
-    title = "largest lambda"
-    charts.append(Chart("largest-lambda", title, title, True, lines, limits_of(lines)))
+    for title, values in (
+        ("largest lambda", largest_lambdas),
+        ("largest effective lambda", largest_effective_lambdas),
+    ):
+        lines = lines_of(groups, values)
+        charts.append(Chart(title.replace(" ", "-"), title, title, True, lines, limits_of(lines)))
+    if charts[-1].lines == charts[-2].lines:
+        charts.pop()
     return [chart for chart in charts if chart.lines]
 
 
@@ -85,17 +90,21 @@ def accuracies(fusion: str) -> Callable[[Run], dict[int, float]]:
 
 
 def largest_lambdas(run: Run) -> dict[int, float]:
+    return {} if run.lambda_reading is None else largest(run, run.lambda_reading)
+
+
+def largest_effective_lambdas(run: Run) -> dict[int, float]:
+    return largest(run, "lambda_effective")
+
+
+def largest(run: Run, reading: str) -> dict[int, float]:
     """Of any client, by round."""
-    records = [record for own in run.clients.values() for record in own]
-    for reading in READINGS:
-        found: dict[int, float] = {}
-        for record in records:
-            value = record.get(reading)
-            if value is not None:
-                found[record["round"]] = max(value, found.get(record["round"], value))
-        if found:
-            return found
-    return {}
+    found: dict[int, float] = {}
+    for record in (record for own in run.clients.values() for record in own):
+        value = record.get(reading)
+        if value is not None:
+            found[record["round"]] = max(value, found.get(record["round"], value))
+    return found
 
 
 def limits_of(lines: Sequence[Line]) -> tuple[float, float]:

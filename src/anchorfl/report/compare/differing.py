@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from hashlib import sha256
 
-from anchorfl.registry import METHODS
+from anchorfl.errors import UserError
 from anchorfl.runs import INCIDENTAL, Run
 from anchorfl.settings import flatten, resolve
 
@@ -19,8 +21,10 @@ def telling_settings(runs: Sequence[Run]) -> list[dict[str, str]]:
     methods = dict.fromkeys(run.method for run in runs)
     within = {name: differing_settings([run for run in runs if run.method == name]) for name in methods}
     usual = {name: align_defaults(name) for name in methods}
+    codes = {name: {code_of(run) for run in runs if run.method == name} for name in methods}
     return [
-        {
+        ({"code": code_of(run)} if len(codes[run.method]) > 1 else {})
+        | {
             key: str(run.settings[key])
             for key in keys
             if key in run.settings
@@ -28,6 +32,11 @@ def telling_settings(runs: Sequence[Run]) -> list[dict[str, str]]:
         }
         for run in runs
     ]
+
+
+def code_of(run: Run) -> str:
+    """The first letters of a hash of all code of the user's own that the run was made by."""
+    return sha256(json.dumps(dict(run.code), sort_keys=True).encode()).hexdigest()[:6]
 
 
 def differing_settings(runs: Sequence[Run]) -> list[str]:
@@ -45,7 +54,8 @@ def own_family(runs: Sequence[Run], key: str) -> list[Run]:
 
 def align_defaults(method: str) -> dict[str, str]:
     """What the method's name says already; nothing for a method that is not installed here."""
-    if method not in METHODS:
+    try:
+        settings = flatten(resolve(method, {}).to_dict())
+    except UserError:
         return {}
-    settings = flatten(resolve(method, {}).to_dict())
     return {key: str(value) for key, value in settings.items() if key.startswith("align.")}

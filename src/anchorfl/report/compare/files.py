@@ -55,7 +55,7 @@ def tidy(groups: Sequence[Group]) -> list[list[object]]:
     ]
     for group in groups:
         for run in group.runs:
-            settings = [run.settings.get(key, "") for key in differing]
+            settings = [group.settings.get(key, run.settings.get(key, "")) for key in differing]
             largest = "" if run.largest_lambda is None else run.largest_lambda
             for name, share in (run.summary.final_accuracy or {}).items():
                 accuracy = round(100 * share, 6)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anchorfl.errors import UserError
 from anchorfl.registry import METHODS
@@ -14,15 +14,20 @@ from anchorfl.runs import Run
 
 @dataclass(frozen=True)
 class Group:
-    """Runs of one method that differ in their seeds alone; `settings` tell it from other groups."""
+    """Runs of one method that differ in their seeds alone; `settings` tell it from other groups.
+
+    `name` is what their own settings call them (`label`), if they agree and no other group has it.
+    """
 
     method: str
     settings: Mapping[str, str]
     runs: list[Run]
+    name: str | None = None
 
     @property
     def label(self) -> str:
-        return one_line(" ".join([self.method, *(f"{k}={v}" for k, v in self.settings.items())]))
+        words = [self.method, *(f"{key}={value}" for key, value in self.settings.items())]
+        return one_line(self.name or " ".join(words))
 
     @property
     def seeds(self) -> list[str]:
@@ -63,7 +68,17 @@ def group_runs(runs: Sequence[Run]) -> list[Group]:
         else:
             groups.append(Group(run.method, own, [run]))
     refuse_repetitions(groups)
-    return sorted(groups, key=lambda group: place_of(group.method, known))
+    return sorted(named(groups), key=lambda group: place_of(group.method, known))
+
+
+def named(groups: Sequence[Group]) -> list[Group]:
+    """With the labels that the runs were given."""
+    given = [{run.settings.get("label") for run in group.runs} for group in groups]
+    names = [str(*own) if len(own) == 1 and None not in own else None for own in given]
+    return [
+        replace(group, name=name if names.count(name) == 1 else None)
+        for group, name in zip(groups, names, strict=True)
+    ]
 
 
 def place_of(method: str, known: Sequence[str]) -> int:

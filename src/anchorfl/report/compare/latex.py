@@ -20,7 +20,7 @@ SPECIAL = {
     "±": r"$\pm$",
 }
 """A bracket that begins a row would be an option of the line break before it."""
-NUMBER = re.compile(r"[+-]?\d+\.\d( ± \d+\.\d)?")
+NUMBER = re.compile(r"[+-]?\d+(\.\d+)?( ± \d+\.\d)?")
 
 
 def latex(tables: Sequence[Table], note: str) -> str:
