@@ -1,7 +1,8 @@
-"""Serve `anchorfl export RUN model.onnx --probabilities`: python serve_onnx.py model.onnx [PORT]."""
+"""Serve `anchorfl export RUN model.onnx --probabilities`: MODEL=FILE python serve_onnx.py [PORT]."""
 
 import io
 import json
+import os
 import sys
 from wsgiref.simple_server import make_server
 
@@ -9,10 +10,12 @@ import numpy as np
 import onnxruntime
 from PIL import Image, ImageOps
 
-session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+session = onnxruntime.InferenceSession(os.environ["MODEL"], providers=["CPUExecutionProvider"])
 interface = json.loads(session.get_modelmeta().custom_metadata_map["interface"])
 height, width = interface["image_size"]
 mode = {"RGB": "RGB", "grey": "L"}[interface["input"]["colour"]]
+if session.get_outputs()[0].name != "probabilities":
+    sys.exit("this model has scores alone: export it with --probabilities")
 
 
 def classify(data):
@@ -28,16 +31,19 @@ def classify(data):
 
 
 def service(request, start):
-    status, size = "200 OK", min(int(request["CONTENT_LENGTH"] or 0), 20_000_000)
-    try:
-        healthy = request["PATH_INFO"] == "/health"
-        answer = {"status": "ok"} if healthy else classify(request["wsgi.input"].read(size))
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
-        status, answer = "400 Bad Request", {"error": "send an opaque PNG or JPEG of 8 bits"}
+    """A WSGI application."""
+    status, answer = "200 OK", {"status": "ok", "classes": interface["class_names"]}
+    if request["PATH_INFO"] != "/health":
+        try:
+            size = min(max(int(request.get("CONTENT_LENGTH") or 0), 0), 20_000_000)
+            answer = classify(request["wsgi.input"].read(size))
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+            status, answer = "400 Bad Request", {"error": "POST an opaque PNG or JPEG of 8 bits itself"}
     start(status, [("Content-Type", "application/json")])
     return [json.dumps(answer).encode()]
 
 
-server = make_server("127.0.0.1", int(sys.argv[2] if len(sys.argv) > 2 else 8000), service)
-print(f"http://127.0.0.1:{server.server_port}", flush=True)
-server.serve_forever()
+if __name__ == "__main__":
+    server = make_server("127.0.0.1", int((sys.argv[1:] or ["8000"])[0]), service)
+    print(f"http://127.0.0.1:{server.server_port}", flush=True)
+    server.serve_forever()

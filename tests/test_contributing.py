@@ -58,6 +58,7 @@ def test_there_is_an_example_of_everything(package: Path) -> None:
         "my_balance.py",
         "my_data.py",
         "my_encoder.py",
+        "my_given.py",
         "my_fusion.py",
         "my_rounds.py",
         "my_term.py",

@@ -58,7 +58,7 @@ CLIENT = {
     "anneal": "the factor s(p) at the end of the round",
     "seconds": "of training",
     "align_loss": "A, mean as of B",
-    "lambda_raw": "of a learned lambda: sl2/sa2 at the end of the round",
+    "lambda_raw": "before annealing; of a learned lambda sl2/sa2 at the end of the round",
     "lambda_effective": "the weight of A against B that the weights see",
     "lambda_stationary": "where the round's mean losses would lead the raw lambda",
     "sigma_sq_local": "sl2, the learned variance of B",

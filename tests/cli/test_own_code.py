@@ -178,3 +178,28 @@ def test_a_task_for_real_sites_names_no_file(home: Path) -> None:
     done = anew("task", "new", "preset.yaml", "classes.txt", "-o", "task.safetensors", cwd=home)
     assert done.returncode == 2
     assert "install it there as a package" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("return losses.base", "loss must return a tensor of one number, and a dict"),
+        ("return losses.nothing, {}", "loss, line 21: AttributeError"),
+    ],
+)
+def test_a_balance_that_cannot_work_is_named_before_training(
+    home: Path, written: str, said: str
+) -> None:
+    right = "return losses.base + self.strength * losses.align, {}"
+    (home / "wrong.py").write_text(BALANCE.replace(right, written))
+    done = anew("run", "wrong.py:Sum", "train.rounds=1", "out=wrong", cwd=home)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not (home / "wrong").exists()
+
+
+def test_readings_that_are_no_tensors_are_named(home: Path) -> None:
+    right = "anneal.new_full((), self.strength)"
+    (home / "wrong.py").write_text(BALANCE.replace(right, "self.strength"))
+    done = anew("run", "wrong.py:Sum", "train.rounds=1", cwd=home)
+    assert "readings must return a dict of tensors of one number each" in done.stderr

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from runpy import run_path
+from wsgiref.util import setup_testing_defaults
 
 import numpy as np
 import pytest
@@ -150,8 +153,9 @@ def service(result: Result, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     pytest.importorskip("onnxruntime")
     model = tmp_path_factory.mktemp("service") / "model.onnx"
     export(result.predictor, model, probabilities=True)
-    script = [sys.executable, str(ROOT / "examples" / "serve_onnx.py"), str(model), "0"]
-    with subprocess.Popen(script, stdout=subprocess.PIPE, text=True) as process:
+    script = [sys.executable, str(ROOT / "examples" / "serve_onnx.py"), "0"]
+    known = {**os.environ, "MODEL": str(model)}
+    with subprocess.Popen(script, stdout=subprocess.PIPE, text=True, env=known) as process:
         assert process.stdout is not None
         try:
             yield process.stdout.readline().strip()
@@ -165,7 +169,7 @@ def asked(address: str, data: bytes | None = None) -> dict[str, object]:
 
 
 def test_the_service_answers_as_predict_does(service: str, result: Result, tmp_path: Path) -> None:
-    assert asked(f"{service}/health") == {"status": "ok"}
+    assert asked(f"{service}/health") == {"status": "ok", "classes": [str(each) for each in range(10)]}
     shade = (255 * DIGITS[3, 0]).byte().numpy()
     Image.fromarray(np.kron(shade, np.ones((3, 3), np.uint8))).save(tmp_path / "digit.png")
     command("predict", str(result.folder), "digit.png", "--csv", "out.csv", cwd=tmp_path)
@@ -178,3 +182,22 @@ def test_the_service_answers_as_predict_does(service: str, result: Result, tmp_p
     for data in (b"no picture", (tmp_path / "clear.png").read_bytes()):
         with pytest.raises(urllib.error.HTTPError, match="400"):
             asked(service, data)
+
+
+def test_the_service_is_a_wsgi_application_and_wants_probabilities(
+    result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnxruntime")
+    script = str(ROOT / "examples" / "serve_onnx.py")
+    export(result.predictor, tmp_path / "p.onnx", probabilities=True)
+    export(result.predictor, tmp_path / "s.onnx")
+    monkeypatch.setenv("MODEL", str(tmp_path / "p.onnx"))
+    service = run_path(script)["service"]
+    request: dict[str, object] = {"PATH_INFO": "/health"}
+    setup_testing_defaults(request)  # without the length of a body, as of a GET
+    seen: list[str] = []
+    (body,) = service(request, lambda status, headers: seen.append(status))
+    assert (seen, json.loads(body)["status"]) == (["200 OK"], "ok")
+    monkeypatch.setenv("MODEL", str(tmp_path / "s.onnx"))
+    with pytest.raises(SystemExit, match="--probabilities"):
+        run_path(script)

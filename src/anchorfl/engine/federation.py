@@ -37,10 +37,11 @@ from anchorfl.engine.events import (
 )
 from anchorfl.engine.flower_quiet import QUIET
 from anchorfl.engine.in_process import InProcess, stepper_for
+from anchorfl.engine.rehearsal import rehearse
 from anchorfl.errors import UserError
 from anchorfl.methods import Method
 from anchorfl.objective import Bank
-from anchorfl.registry import FUSIONS, METHODS, SERVER_HALVES, STATISTICS
+from anchorfl.registry import FUSIONS, METHODS, SERVER_HALVES, STATISTICS, is_in_a_file
 from anchorfl.server import SKETCH, Cost, Evaluation, Fused, Server
 from anchorfl.settings import SMALL_IMAGE
 from anchorfl.wire import ClientRound, Task, Upload
@@ -112,6 +113,8 @@ class Federation:
             config = as_in_file(config, partition, len(dataset.train))
         if config.target is not None and config.target.needs_public and not len(partition.public):
             raise UserError(f"method {config.method} needs a public share, and this partition has none")
+        if is_in_a_file(config.method):
+            rehearse(config.method, config.align, dataset.facts.classes)
         task = Task.prepare(config, dataset.facts, tuple(dataset.class_names))
         return Federation(config, dataset, partition, task, device, sites=names)
 

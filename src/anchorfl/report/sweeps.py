@@ -18,6 +18,7 @@ SHOWN = 10
 
 
 def sweep_and_report(console: Console, plan: Plan) -> None:
+    refuse_missing_baseline(plan)
     started = time.perf_counter()
     ended = run_and_show(console, plan)
     seconds = time.perf_counter() - started
@@ -37,6 +38,12 @@ def sweep_and_report(console: Console, plan: Plan) -> None:
         raise UserError(
             f"{len(failed)} of {len(ended)} runs failed: {names}; start again to repeat them"
         )
+
+
+def refuse_missing_baseline(plan: Plan) -> None:
+    trials = [] if plan.baseline is None or plan.search else plan.trials()
+    if trials and plan.baseline not in [trial.settings.get("method", "v4") for trial in trials]:
+        raise UserError(f"baseline: {plan.baseline}: no run of this sweep has this method")
 
 
 def run_and_show(console: Console, plan: Plan) -> list[Ended]:

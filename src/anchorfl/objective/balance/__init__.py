@@ -15,7 +15,7 @@ from anchorfl.objective.balance.base import (
     yardstick,
 )
 from anchorfl.objective.balance.entropy import label_entropy
-from anchorfl.objective.balance.fixed import NoAlignment
+from anchorfl.objective.balance.fixed import Given, NoAlignment
 from anchorfl.objective.balance.uncertainty import Uncertainty
 from anchorfl.registry import BALANCES
 
@@ -23,6 +23,7 @@ __all__ = [
     "EXPLODED",
     "Balance",
     "ClientFacts",
+    "Given",
     "Losses",
     "NoAlignment",
     "Point",

@@ -98,7 +98,9 @@ def refuse_different_data(runs: Sequence[Run]) -> None:
         values = {str(run.settings.get(key)): run.folder for run in runs}
         if len(values) > 1:
             where = ", ".join(f"{value} in {folder.name}" for value, folder in values.items())
-            raise UserError(f"these runs cannot be averaged: {key} differs ({where})")
+            raise UserError(
+                f"these runs cannot be averaged: {key} differs ({where}); name those of one value"
+            )
 
 
 def refuse_repetitions(groups: Sequence[Group]) -> None:
