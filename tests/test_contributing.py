@@ -63,7 +63,7 @@ def test_there_is_an_example_of_everything(package: Path) -> None:
         "my_rounds.py",
         "my_term.py",
     }
-    assert len(COMMANDS) == 3
+    assert len(COMMANDS) == 4
 
 
 @pytest.mark.parametrize("number", range(len(COMMANDS)))
