@@ -87,14 +87,7 @@ COSTED = (
 @table("costs")
 def costs() -> list[Row]:
     """Bytes, seconds and operations of the rules on recorded CIFAR-10 runs of V4."""
-    heads = [
-        "",
-        "MB down per client",
-        "MB up",
-        "server, s",
-        "ms per prediction",
-        "GFLOP per prediction",
-    ]
+    heads = ["", "MB down per client", "MB up", "server, s", "ms per prediction", "GFLOP per prediction"]
     rows = [heads]
     for record, start, rules in COSTED:
         summary = run(record).summary

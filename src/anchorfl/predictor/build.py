@@ -79,7 +79,7 @@ def build_predictor(
         start=None if start is None else start.hash,
         mirrored=config.mirrored,
         hash=named,
-        holdout=config.data.holdout if config.data.name == "sites" else None,
+        holdout=config.data.holdout if all(each.site for each in uploads) else None,
     )
     networks = [deepcopy(runners[encoder.name].network) for encoder in encoders]
     filled = [
