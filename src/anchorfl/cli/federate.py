@@ -23,7 +23,10 @@ Out = Annotated[Path, typer.Option("--out", "-o", help="File to write.", show_de
 Holdout = Annotated[
     float | None,
     typer.Option(
-        help="Share kept for testing; default: the task's.", min=0.01, max=0.9, show_default=False
+        help="Share kept for testing, the task's or more; default: the task's.",
+        min=0.01,
+        max=0.9,
+        show_default=False,
     ),
 ]
 OwnEncoder = Annotated[
@@ -154,15 +157,28 @@ def site_describe(
 
 @site_app.command("evaluate")
 def site_evaluate(
-    model: Annotated[Path, typer.Argument(metavar="MODEL|FILE.safetensors", show_default=False)],
+    model: Annotated[Path, typer.Argument(metavar="FILE.safetensors|MODEL", show_default=False)],
     data: Data,
     name: Name,
     out: Out,
-    holdout: Holdout = None,
+    holdout: Annotated[
+        float | None,
+        typer.Option(
+            help="For a model that does not say what share was held out.",
+            min=0.01,
+            max=0.9,
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    """Measure the fused predictor on the images a site held out; counts are all that leaves."""
+    """Measure the fused predictor on the images a site held out; counts are all that leaves.
+
+    \b
+    Example:
+      anchorfl site evaluate model.safetensors --data images --name north -o north.score
+    """
     from anchorfl.report.console import make_console
-    from anchorfl.report.federating import score_site
+    from anchorfl.report.scores import score_site
 
     score_site(make_console(), model, data, name, out, holdout)
 
@@ -244,7 +260,7 @@ def server_scores(
 ) -> None:
     """Add up what sites counted on the images they held out, and put it on the model's page."""
     from anchorfl.report.console import make_console
-    from anchorfl.report.federating import collect_scores
+    from anchorfl.report.scores import collect_scores
 
     collect_scores(make_console(), model, scores)
 

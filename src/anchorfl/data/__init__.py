@@ -9,7 +9,7 @@ from anchorfl.data.facts import ImageFacts, Shape
 from anchorfl.data.fetch import fetch_dataset
 from anchorfl.data.folder import SUFFIXES, class_folders, listed, read_images, readable_images
 from anchorfl.data.partition import Partition, labels_hash, load_partition
-from anchorfl.data.sites import EXAMPLE, site_files, split_by_table, write_example
+from anchorfl.data.sites import EXAMPLE, read_site_folder, split_by_table, write_example
 from anchorfl.data.store import ImageStore
 from anchorfl.data.synthetic import synthetic_pictures
 
@@ -39,8 +39,8 @@ __all__ = [
     "load_dataset",
     "load_partition",
     "read_images",
+    "read_site_folder",
     "readable_images",
-    "site_files",
     "split_by_table",
     "synthetic_pictures",
     "write_example",

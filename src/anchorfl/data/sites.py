@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 from dataclasses import replace
-from math import floor
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -12,6 +12,7 @@ from PIL import Image
 
 from anchorfl.config import DataOptions
 from anchorfl.data.dataset import Labels, Sites, Split
+from anchorfl.data.facts import Shape
 from anchorfl.data.folder import (
     ImageFile,
     class_folders,
@@ -26,7 +27,7 @@ from anchorfl.errors import UserError
 
 
 def read_sites(root: Path, options: DataOptions) -> tuple[Split, Split, list[str]]:
-    """root/SITE/CLASS/picture: several sites' images, of each class a share kept for testing."""
+    """root/SITE/CLASS/picture: several sites' images, a share of them kept for testing."""
     if not root.is_dir():
         raise UserError(f"data.root={root}: no such folder; it must hold DIR/SITE/CLASS/picture")
     names = class_folders(root)
@@ -44,19 +45,53 @@ def read_sites(root: Path, options: DataOptions) -> tuple[Split, Split, list[str
     return split, read_images(test, options.size, channels), classes
 
 
+def read_site_folder(
+    root: Path, classes: list[str], holdout: float, shape: Shape
+) -> tuple[Split, Split]:
+    """root/CLASS/picture: one site's images to train on, and those held out.
+
+    A class may be missing here; one that is not among those of the task is refused.
+    """
+    if not root.is_dir():
+        raise UserError(f"--data {root}: no such folder; it must hold a folder per class")
+    here = class_folders(root)
+    if not here or not set(here) <= set(classes):
+        raise UserError(
+            f"--data {root}: holds the folders {', '.join(here) or 'none'}; the task's classes are"
+            f" {', '.join(classes)}"
+        )
+    train, test = site_files(root, classes, holdout)
+    channels, size, _ = shape
+    both = read_images([*train, *test], size, channels)
+    parts = (slice(len(train)), slice(len(train), None))
+    first, rest = (Split(both.images[part], both.labels[part]) for part in parts)
+    return first, rest
+
+
 def site_files(
     root: Path, classes: list[str], holdout: float
 ) -> tuple[list[ImageFile], list[ImageFile]]:
-    """One site's images to train on, and those held out: that share of each class, evenly spread."""
+    """One site's images to train on, and those held out."""
     train: list[ImageFile] = []
     test: list[ImageFile] = []
-    everything = listed(root, classes)
-    for label in range(len(classes)):
-        own = [file for file in everything if file[1] == label]
-        for number, file in enumerate(own):
-            steps = (floor(count * holdout + 1e-9) for count in (number, number + 1))
-            (train if len(set(steps)) == 1 else test).append(file)
+    for file in listed(root, classes):
+        (test if is_held_out(file[0], holdout) else train).append(file)
     return train, test
+
+
+def is_held_out(path: Path, holdout: float) -> bool:
+    """Whether a picture is kept for testing: by its own bytes, whatever its name and the others are.
+
+    Copies are held out together, and a larger share holds out the same pictures and more. How many
+    of a class are is left to chance: a small class may have none. A file that cannot be opened is not
+    held out; reading it says why.
+    """
+    try:
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").digest()
+    except OSError:
+        return False
+    return int.from_bytes(found[:8], "big") < holdout * 2**64
 
 
 EXAMPLE = {"north": (0, 1, 2, 3), "south": (3, 4, 5, 6), "west": (6, 7, 8, 9, 0)}

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from anchorfl.compute import choose_device, choose_threads, working_precision
-from anchorfl.data import Dataset, ImageStore, Partition, Split, class_folders, read_images, site_files
+from anchorfl.data import Dataset, ImageStore, Partition, Split, read_site_folder
 from anchorfl.engine.events import Listener
 from anchorfl.engine.federation import Federation
 from anchorfl.engine.running import train_in
@@ -31,8 +31,8 @@ REHEARSED = 3
 class SiteOptions:
     """What a site decides for itself; no task can.
 
-    `holdout` and `encoder` are the task's where they are not given. Of its rounds nothing leaves
-    without `telemetry`; `counts` are exact, or of large classes alone.
+    `holdout`, the task's share or a larger one, and `encoder` are the task's where they are not given.
+    Of its rounds nothing leaves without `telemetry`; `counts` are exact, or of large classes alone.
     """
 
     data: Path
@@ -71,23 +71,18 @@ def site_upload(
 def read_site(task: Task, root: Path, holdout: float | None = None) -> tuple[Split, Split]:
     """A site's images, matched to the task's classes by the names of their folders; those held out.
 
-    A class may be missing here; one that the task does not know is refused.
+    The model is measured on the task's share of all sites' images, so a site may hold out more.
     """
-    if not root.is_dir():
-        raise UserError(f"--data {root}: no such folder; it must hold a folder per class")
-    names, here = list(task.class_names), class_folders(root)
-    strangers = [name for name in here if name not in names]
-    if strangers or not here:
+    share = task.config.data.holdout
+    if holdout is not None and holdout < share:
         raise UserError(
-            f"--data {root}: holds the folders {', '.join(here) or 'none'}; the task's classes are"
-            f" {', '.join(names)}"
+            f"--holdout {holdout:g}: the task keeps {share:g} of every site's images for testing;"
+            " keep as many or more"
         )
-    share = task.config.data.holdout if holdout is None else holdout
-    train, test = site_files(root, names, share)
-    if not train:
+    train, test = read_site_folder(root, list(task.class_names), holdout or share, task.facts.shape)
+    if not len(train):
         raise UserError(f"--data {root}: holds no image to train on")
-    channels, size, _ = task.facts.shape
-    return read_images(train, size, channels), read_images(test, size, channels)
+    return train, test
 
 
 def train_site(
@@ -106,7 +101,7 @@ def train_site(
     """
     train, test = images
     if not len(test):
-        raise UserError(f"site {name}: too few images to hold any out; raise --holdout")
+        raise UserError(f"site {name}: none of {len(train):,} images is held out; raise --holdout")
     federation = of_one_site(task, name, train, test, encoder, device, threads)
     place = RunFolder(folder)
     place.path.mkdir(parents=True, exist_ok=True)

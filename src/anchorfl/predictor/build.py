@@ -18,7 +18,8 @@ from anchorfl.predictor.module import Card, Predictor, describer_in
 from anchorfl.registry import DATASETS
 from anchorfl.runs import Run
 from anchorfl.server import believed, runners_for, server_view
-from anchorfl.wire import Start, Upload, complete
+from anchorfl.tensors import Tensors, prefixed
+from anchorfl.wire import Start, Upload, complete, digest, shared_settings
 
 CPU = torch.device("cpu")
 
@@ -57,6 +58,7 @@ def build_predictor(
     name, fusion = next(iter(config.fusion.items()))
     if fusion.transductive:
         raise UserError(f"fusion {name} scores an image by the others beside it: it makes no predictor")
+    named = hash_of(config, uploads)
     config = replace(config, train=replace(config.train, precision="fp32", graphs=False))
     runners = runners_for(config, facts, CPU)
     uploads = believed(config, uploads).of(fusion)
@@ -76,6 +78,8 @@ def build_predictor(
         terms=DATASETS.get(config.data.name).terms,
         start=None if start is None else start.hash,
         mirrored=config.mirrored,
+        hash=named,
+        holdout=config.data.holdout if all(each.site for each in uploads) else None,
     )
     networks = [deepcopy(runners[encoder.name].network) for encoder in encoders]
     filled = [
@@ -83,3 +87,13 @@ def build_predictor(
     ]
     familiarity = familiarity_of(uploads) if describer_in(head) else None
     return Predictor(filled, head, card, familiarity)
+
+
+def hash_of(config: Config, uploads: Sequence[Upload]) -> str:
+    """Of the settings and what was fused, not of the outcome, whose last digits are a machine's own."""
+    tensors: Tensors = {}
+    for number, each in enumerate(uploads):
+        own = {"class_counts": each.class_counts, **each.trained, **each.statistics}
+        tensors |= prefixed(str(number), own)
+    origins = [[each.site, each.task] for each in uploads]
+    return digest({"config": shared_settings(config), "uploads": origins}, tensors)

@@ -165,5 +165,6 @@ def as_predictor(student: Network, teacher: Predictor) -> Predictor:
         fusion=f"student of {teacher.card.fusion}",
         start=None,
         mirrored=False,
+        hash=None,
     )
     return Predictor([student], PrototypeHead(torch.ones(1), prototypes), card)

@@ -20,7 +20,8 @@ class Card:
 
     `model` is what the experiment named, `models` the network of each encoder here, `start` the hash
     of what all sites started from, if anything. `mirrored` features are of an image and its mirror
-    image.
+    image. `hash` names what was fused and how, `holdout` is the share of every site's images that
+    nobody trained on; None where it is not known.
     """
 
     model: str
@@ -34,6 +35,12 @@ class Card:
     models: list[str] = field(default_factory=list)
     start: str | None = None
     mirrored: bool = False
+    hash: str | None = None
+    holdout: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.holdout is not None and not 0 < self.holdout < 1:
+            raise ValueError("holdout is no share")
 
 
 class Predictor(nn.Module):

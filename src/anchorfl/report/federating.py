@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 from rich.console import Console
 
-from anchorfl.data import ImageFacts, site_files
-from anchorfl.data import read_images as read_files
+from anchorfl.data import ImageFacts
 from anchorfl.engine import (
     Received,
     SiteOptions,
@@ -25,15 +24,11 @@ from anchorfl.engine import (
 )
 from anchorfl.errors import UserError
 from anchorfl.files import write_whole
-from anchorfl.predictor import confusion_of, open_predictor
 from anchorfl.registry import DATASETS, METHODS, is_in_a_file
 from anchorfl.report.console import say
-from anchorfl.report.numbers import counted, megabytes, percent
-from anchorfl.report.page import write_page
+from anchorfl.report.numbers import counted, megabytes
 from anchorfl.report.progress import show_progress
 from anchorfl.report.tables import plain_table
-from anchorfl.runs import read_run
-from anchorfl.server import balanced_accuracy, macro_f1
 from anchorfl.settings import listed_fusions, read_preset, resolve
 from anchorfl.wire import (
     Description,
@@ -47,8 +42,6 @@ from anchorfl.wire import (
     manifest,
     sign,
 )
-
-MOST_COUNTED = 10**9
 
 
 def make_task(
@@ -292,74 +285,3 @@ def believed_files(
         else:
             refused.append(f"{file.name}: {reason}")
     return kept, refused
-
-
-def score_site(
-    console: Console, model: Path, data: Path, name: str, out: Path, holdout: float | None
-) -> None:
-    checked_name(name)
-    if holdout is None and not model.is_dir():
-        raise UserError(f"{model}: does not say what was held out; add --holdout, as in site train")
-    predictor = open_predictor(model)
-    if holdout is None:
-        holdout = read_run(model).config.data.holdout
-    channels, height, _ = predictor.shape
-    _, held = site_files(data, predictor.class_names, holdout)
-    if not held:
-        raise UserError(f"--data {data}: no image is held out in a folder named after a class")
-    confusion = confusion_of(predictor, read_files(held, height, channels))
-    content = {
-        "site": name,
-        "fusion": predictor.card.fusion,
-        "classes": predictor.class_names,
-        "confusion": confusion.long().tolist(),
-    }
-    write_whole(out, json.dumps(content, indent=1) + "\n")
-    share = float(confusion.diagonal().sum() / confusion.sum())
-    say(console, f"{name}: {percent(share)} % of {int(confusion.sum()):,} held-out images; {out}")
-
-
-def collect_scores(console: Console, model: Path, files: Sequence[Path]) -> None:
-    run = read_run(model).require_end()
-    names, fusion = run.summary.class_names or [], next(iter(run.config.fusion))
-    if "server" not in (run.summary.environment or {}):
-        raise UserError(f"{model}: was not made by server fuse")
-    total = torch.zeros(len(names), len(names), dtype=torch.float64)
-    rows: list[list[str]] = []
-    for file in files:
-        site, counts = read_score(file, names, fusion)
-        if site in [row[0] for row in rows]:
-            raise UserError(f"{file}: is a second score of {site}")
-        share = float(counts.diagonal().sum() / counts.sum())
-        rows.append([site, f"{int(counts.sum()):,}", percent(share)])
-        total += counts
-    share = float(total.diagonal().sum() / total.sum())
-    rows.append(["all", f"{int(total.sum()):,}", percent(share)])
-    console.print(plain_table(["site", "images", "accuracy, %"], rows, f"{fusion}, on held-out images"))
-    summary = replace(
-        run.summary,
-        final_accuracy={fusion: share},
-        balanced_accuracy={fusion: balanced_accuracy(total)},
-        macro_f1={fusion: macro_f1(total)},
-        confusion={fusion: total.long().tolist()},
-    )
-    run.files.write_summary(summary)
-    say(console, f"page: {write_page(read_run(model))}")
-
-
-def read_score(file: Path, names: Sequence[str], fusion: str) -> tuple[str, torch.Tensor]:
-    """A site's name and its counts, which must be counts."""
-    try:
-        content = json.loads(file.read_text())
-        counts = torch.tensor(content["confusion"])
-        site, classes = checked_name(content["site"]), list(content["classes"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, RuntimeError, OverflowError):
-        raise UserError(f"{file}: is no score that a site wrote") from None
-    if counts.shape != (len(names), len(names)) or classes != list(names):
-        raise UserError(f"{file}: is of other classes than the model")
-    if content.get("fusion") != fusion:
-        raise UserError(f"{file}: is of fusion {content.get('fusion')}, the model of {fusion}")
-    whole = counts.dtype == torch.int64
-    if not whole or (counts < 0).any() or (counts > MOST_COUNTED).any() or not counts.any():
-        raise UserError(f"{file}: has counts that cannot be")
-    return site, counts.double()

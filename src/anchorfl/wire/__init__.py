@@ -5,7 +5,7 @@ from anchorfl.wire.description import Description, Request
 from anchorfl.wire.manifest import Part, by_kind, manifest
 from anchorfl.wire.signatures import doubt_in_signature, sign
 from anchorfl.wire.start import Start, described_width, describer_for, read_start
-from anchorfl.wire.task import Task, shared_target
+from anchorfl.wire.task import Task, shared_settings, shared_target
 from anchorfl.wire.telemetry import ClientRound
 from anchorfl.wire.upload import Upload, complete, frozen_from_bytes, frozen_to_bytes, lacks
 
@@ -32,6 +32,7 @@ __all__ = [
     "manifest",
     "pack",
     "read_start",
+    "shared_settings",
     "shared_target",
     "sign",
     "unpack",

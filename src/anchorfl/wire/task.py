@@ -118,11 +118,8 @@ class Task:
         return pack("task", content, self.tensors())
 
     def _content(self) -> dict[str, object]:
-        settings = flatten(self.config.to_dict())
-        shared = {key: value for key, value in settings.items() if key not in LOCAL_KEYS}
-        shared["model.name"] = ",".join(self.encoders)
         return {
-            "config": shared,
+            "config": {**shared_settings(self.config), "model.name": ",".join(self.encoders)},
             "facts": asdict(self.facts),
             "class_names": list(self.class_names),
             "encoder": self.encoder,
@@ -183,6 +180,12 @@ class Task:
             start = Start.made_of(content["start"], section(tensors, "start"))
             weights = {**started_from(start), **weights}
         return Task(config, facts, weights, target, names, encoder, number, first, start)
+
+
+def shared_settings(config: Config) -> dict[str, object]:
+    """Those of the experiment, without what is each machine's own business."""
+    settings = flatten(config.to_dict())
+    return {key: value for key, value in settings.items() if key not in LOCAL_KEYS}
 
 
 def started_from(start: Start) -> Tensors:
