@@ -293,7 +293,7 @@ def test_what_a_site_may_not_send_and_what_it_may_leave_out(both: tuple[Path, Pa
     here = both[1].parent
     done = command(*("site", "check", "task.safetensors", "--data", "apart"), cwd=here)
     assert done.returncode == 2
-    assert "holds the folders north, south, west; the task's classes are digit 0" in done.stderr
+    assert "unknown to the task: north, south, west (the task's classes: digit 0" in done.stderr
     words = ("site", "train", "task.safetensors", "--data", "apart/north", "--name", "north")
     told(here, *words, "-o", "north.upload", "--threads", "1", "--device", "cpu", "--counts", "large")
     upload = Upload.from_bytes((here / "north.upload").read_bytes())

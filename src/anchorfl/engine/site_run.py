@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,13 +11,23 @@ import numpy as np
 import torch
 
 from anchorfl.compute import choose_device, choose_threads, working_precision
-from anchorfl.data import Dataset, ImageStore, Partition, Split, class_folders, read_images, site_files
+from anchorfl.data import (
+    Dataset,
+    ImageStore,
+    Partition,
+    Split,
+    class_folders,
+    holds_pictures,
+    read_images,
+    site_files,
+)
+from anchorfl.engine.data_warnings import named
 from anchorfl.engine.events import Listener
 from anchorfl.engine.federation import Federation
 from anchorfl.engine.running import train_in
 from anchorfl.errors import UserError
 from anchorfl.files import locked, write_whole
-from anchorfl.registry import STATISTICS
+from anchorfl.registry import STATISTICS, suggestion
 from anchorfl.runs import Run, RunFolder, read_run
 from anchorfl.settings import SMALL_IMAGE
 from anchorfl.site import Client, Trainer
@@ -75,19 +86,30 @@ def read_site(task: Task, root: Path, holdout: float | None = None) -> tuple[Spl
     """
     if not root.is_dir():
         raise UserError(f"--data {root}: no such folder; it must hold a folder per class")
-    names, here = list(task.class_names), class_folders(root)
-    strangers = [name for name in here if name not in names]
-    if strangers or not here:
-        raise UserError(
-            f"--data {root}: holds the folders {', '.join(here) or 'none'}; the task's classes are"
-            f" {', '.join(names)}"
-        )
+    names = list(task.class_names)
+    refuse_other_folders(root, names)
     share = task.config.data.holdout if holdout is None else holdout
     train, test = site_files(root, names, share)
     if not train:
         raise UserError(f"--data {root}: holds no image to train on")
     channels, size, _ = task.facts.shape
     return read_images(train, size, channels), read_images(test, size, channels)
+
+
+def refuse_other_folders(root: Path, names: Sequence[str]) -> None:
+    here, known = class_folders(root), f"(the task's classes: {', '.join(names)})"
+    if not here and holds_pictures(root):
+        raise UserError(
+            f"--data {root}: holds pictures and no folder per class {known}; it may be one level too"
+            " deep: name the folder above it"
+        )
+    if not here:
+        raise UserError(f"--data {root}: holds no folder; it must hold a folder per class {known}")
+    strangers = [name for name in here if name not in names]
+    if strangers:
+        hints = (suggestion(name, names) for name in strangers)
+        hint = next(filter(None, hints), "")
+        raise UserError(f"--data {root}: unknown to the task: {named(strangers)}{hint} {known}")
 
 
 def train_site(
@@ -116,7 +138,10 @@ def train_site(
             begun = read_run(place.path, trust=True)
             if not begun.unfinished:
                 return begun
-        return train_in(place, federation, listeners)
+        try:
+            return train_in(place, federation, listeners)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt from None  # the site's own command goes on there, `run` does not
 
 
 def stamp(federation: Federation, images: tuple[Split, Split]) -> str:
