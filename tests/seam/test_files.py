@@ -287,6 +287,7 @@ def test_only_what_the_allowed_signers_signed_is_fused(both: tuple[Path, Path], 
     assert read_run(tmp_path / "model").summary.sites == ["north"]
     assert "refused: south.upload: its signature is not south's" in told_of
     assert "refused: west.upload: is not signed" in told_of
+    assert "2 files were refused" in told(tmp_path, "diagnose", "model")
 
 
 def test_what_a_site_may_not_send_and_what_it_may_leave_out(both: tuple[Path, Path]) -> None:

@@ -1,4 +1,4 @@
-"""What the people at the ends of a federation by files are told when something is not as it should be."""
+"""What the people at the ends of a federation by files are told where something is amiss."""
 
 from __future__ import annotations
 
