@@ -276,3 +276,17 @@ def test_a_method_with_other_options_here_says_which() -> None:
     run = read_run(RECORDS / "v12-svhn-seed1")
     last = diagnose(replace(run, settings={**run.settings, "align.strange": 1}))[-1]
     assert last.text.startswith("Method 'v12' cannot be built here (align.strange=1: ")
+
+
+def test_what_a_server_refused_and_what_nobody_describes_are_problems() -> None:
+    run = record("v12-gamma-svhn-seed1")
+    said = {"refused": "the upload of north: answers another task", "undescribed-classes": "no ring"}
+    warned = [{"event": "warning", "kind": kind, "message": text} for kind, text in said.items()]
+    told = replace(run, metrics=[*warned, *run.metrics])
+    refused, undescribed = (RULES[about](told) for about in ("refused", "undescribed"))
+    assert refused is not None
+    assert undescribed is not None
+    assert refused.text == f"1 file was refused; the model is made of the others: {said['refused']}."
+    assert (undescribed.text, undescribed.problem) == ("No ring.", True)
+    assert RULES["refused"](run) is None
+    assert RULES["undescribed"](run) is None

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from anchorfl.config import Config, DataOptions
 from anchorfl.data import Dataset, Partition, load_dataset
@@ -42,3 +43,17 @@ def test_classes_without_images_or_test_images_are_named() -> None:
     found = said(replace(dataset, train=train, test=test), [list(range(len(train.labels)))], config)
     assert "no image at all of 7" in found["empty-class"]
     assert "no test image of 3" in found["untested-class"]
+
+
+@pytest.mark.parametrize(
+    ("fusion", "least"), [("feature-mean", "a sample"), ("class-mean", "upload.min_count=3")]
+)
+def test_classes_that_no_client_holds_enough_of_are_named(fusion: str, least: str) -> None:
+    dataset = load_dataset(DataOptions())
+    config = resolve("v4", {"fusion": fusion, "upload.min_count": 3})
+    labels = dataset.train.labels
+    enough = np.flatnonzero(labels != 4).tolist()
+    without = said(dataset, [enough], config)["undescribed-classes"]
+    assert without.startswith(f"no upload describes 4 (nobody has {least}")
+    few = np.flatnonzero(labels == 4)[:2].tolist()
+    assert ("undescribed-classes" in said(dataset, [enough, few], config)) == (fusion == "class-mean")

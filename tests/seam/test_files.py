@@ -345,13 +345,14 @@ def test_only_what_the_allowed_signers_signed_is_fused(both: tuple[Path, Path], 
     assert read_run(tmp_path / "model").summary.sites == ["north"]
     assert "refused: south.upload: its signature is not south's" in told_of
     assert "refused: west.upload: is not signed" in told_of
+    assert "2 files were refused" in told(tmp_path, "diagnose", "model")
 
 
 def test_what_a_site_may_not_send_and_what_it_may_leave_out(both: tuple[Path, Path]) -> None:
     here = both[1].parent
     done = command(*("site", "check", "task.safetensors", "--data", "apart"), cwd=here)
     assert done.returncode == 2
-    assert "holds the folders north, south, west; the task's classes are digit 0" in done.stderr
+    assert "unknown to the task: north, south, west (the task's classes: digit 0" in done.stderr
     words = ("site", "train", "task.safetensors", "--data", "apart/north", "--name", "north")
     told(here, *words, "-o", "north.upload", "--threads", "1", "--device", "cpu", "--counts", "large")
     upload = Upload.from_bytes((here / "north.upload").read_bytes())

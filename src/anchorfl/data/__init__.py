@@ -7,7 +7,13 @@ from anchorfl.data.dataset import Dataset, Sites, Split, load_dataset
 from anchorfl.data.draws import PartitionKind, draw_name, draw_partition
 from anchorfl.data.facts import ImageFacts, Shape
 from anchorfl.data.fetch import fetch_dataset
-from anchorfl.data.folder import SUFFIXES, class_folders, listed, read_images, readable_images
+from anchorfl.data.folder import (
+    SUFFIXES,
+    class_folders,
+    listed,
+    read_images,
+    readable_images,
+)
 from anchorfl.data.partition import Partition, labels_hash, load_partition
 from anchorfl.data.sites import EXAMPLE, read_site_folder, split_by_table, write_example
 from anchorfl.data.store import ImageStore

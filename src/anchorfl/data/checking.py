@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from anchorfl.data.folder import SUFFIXES, ImageFile, class_folders, folder_files, readable_images
+from anchorfl.data.folder import (
+    SUFFIXES,
+    ImageFile,
+    class_folders,
+    folder_files,
+    holds_pictures,
+    readable_images,
+)
 from anchorfl.data.sites import site_files
 from anchorfl.errors import UserError
 
@@ -48,9 +55,7 @@ def check_images(root: Path, holdout: float) -> Checked:
 def found_files(root: Path, holdout: float) -> tuple[str, list[ImageFile], list[ImageFile], list[str]]:
     """As `data.name=folder` reads it, or as `sites` where pictures lie two folders down."""
     tops = class_folders(root)
-    nested = tops and not any(
-        path.suffix.lower() in SUFFIXES for name in tops for path in (root / name).iterdir()
-    )
+    nested = tops and not any(holds_pictures(root / name) for name in tops)
     if not nested or "train" in tops:
         return ("folder", *folder_files(root))
     classes = sorted({name for site in tops for name in class_folders(root / site)})

@@ -114,6 +114,11 @@ def class_folders(root: Path) -> list[str]:
     return sorted(path.name for path in root.iterdir() if path.is_dir() and path.name[0] != ".")
 
 
+def holds_pictures(folder: Path) -> bool:
+    """Straight in it, not in folders inside it."""
+    return any(path.suffix.lower() in SUFFIXES for path in folder.iterdir())
+
+
 def listed(root: Path, classes: list[str]) -> list[ImageFile]:
     """The images in the classes' folders; a name that is no folder here leads nowhere."""
     here = set(class_folders(root))

@@ -17,6 +17,7 @@ from anchorfl.data.folder import (
     ImageFile,
     class_folders,
     folder_files,
+    holds_pictures,
     is_grey,
     listed,
     read_images,
@@ -24,6 +25,7 @@ from anchorfl.data.folder import (
 from anchorfl.data.partition import Partition
 from anchorfl.data.readers import embedded_digits
 from anchorfl.errors import UserError
+from anchorfl.registry import suggestion
 
 
 def read_sites(root: Path, options: DataOptions) -> tuple[Split, Split, list[str]]:
@@ -54,18 +56,28 @@ def read_site_folder(
     """
     if not root.is_dir():
         raise UserError(f"--data {root}: no such folder; it must hold a folder per class")
-    here = class_folders(root)
-    if not here or not set(here) <= set(classes):
-        raise UserError(
-            f"--data {root}: holds the folders {', '.join(here) or 'none'}; the task's classes are"
-            f" {', '.join(classes)}"
-        )
+    refuse_other_folders(root, classes)
     train, test = site_files(root, classes, holdout)
     channels, size, _ = shape
     both = read_images([*train, *test], size, channels)
     parts = (slice(len(train)), slice(len(train), None))
     first, rest = (Split(both.images[part], both.labels[part]) for part in parts)
     return first, rest
+
+
+def refuse_other_folders(root: Path, classes: list[str]) -> None:
+    here, known = class_folders(root), f"(the task's classes: {', '.join(classes)})"
+    if not here and holds_pictures(root):
+        raise UserError(
+            f"--data {root}: holds pictures and no folder per class {known}; it may be one level too"
+            " deep: name the folder above it"
+        )
+    if not here:
+        raise UserError(f"--data {root}: holds no folder; it must hold a folder per class {known}")
+    strangers = [name for name in here if name not in classes]
+    if strangers:
+        hint = next(filter(None, (suggestion(name, classes) for name in strangers)), "")
+        raise UserError(f"--data {root}: unknown to the task: {', '.join(strangers)}{hint} {known}")
 
 
 def site_files(

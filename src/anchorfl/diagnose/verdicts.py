@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from anchorfl.diagnose import accuracy_rules, lambda_rules, training_rules
+from anchorfl.diagnose import accuracy_rules, lambda_rules, training_rules, upload_rules
 from anchorfl.diagnose.verdict import Rule, Verdict
 from anchorfl.errors import UserError
 from anchorfl.registry import METHODS, is_in_a_file
@@ -17,6 +17,8 @@ from anchorfl.runs import Record, Run
 
 RULES: dict[str, Rule] = {
     "status": training_rules.not_finished,
+    "refused": upload_rules.refused,
+    "undescribed": upload_rules.undescribed,
     "non-finite": training_rules.non_finite,
     "diverged": training_rules.diverged,
     "runaway": lambda_rules.ran_away,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from anchorfl.data import Dataset, ImageStore, Partition, draw_partition, load_d
 from anchorfl.diagnose import REACTIONS, Guard
 from anchorfl.engine import teacher
 from anchorfl.engine.checkpoints import Checkpoint, Checkpoints
-from anchorfl.engine.data_warnings import data_warnings
+from anchorfl.engine.data_warnings import data_warnings, untested_classes
 from anchorfl.engine.engine import Engine
 from anchorfl.engine.events import (
     Evaluating,
@@ -37,7 +37,7 @@ from anchorfl.engine.events import (
 )
 from anchorfl.engine.flower_quiet import QUIET
 from anchorfl.engine.in_process import InProcess, stepper_for
-from anchorfl.engine.rehearsal import rehearse
+from anchorfl.engine.own_balance import check_own_balance
 from anchorfl.errors import UserError
 from anchorfl.methods import Method
 from anchorfl.objective import Bank
@@ -114,7 +114,7 @@ class Federation:
         if config.target is not None and config.target.needs_public and not len(partition.public):
             raise UserError(f"method {config.method} needs a public share, and this partition has none")
         if is_in_a_file(config.method):
-            rehearse(config.method, config.align, dataset.facts.classes)
+            check_own_balance(config.method, config.align, dataset.facts.classes)
         task = Task.prepare(config, dataset.facts, tuple(dataset.class_names))
         return Federation(config, dataset, partition, task, device, sites=names)
 
@@ -280,8 +280,13 @@ class Federation:
             )
         )
         if self.begun is None:
-            for warning in data_warnings(self.dataset, self.partition, self.config):
+            for warning in self._data_warnings():
                 self.emit(warning)
+
+    def _data_warnings(self) -> Iterator[Warned]:
+        if len(self.sites) == 1:
+            return untested_classes(self.dataset)
+        return data_warnings(self.dataset, self.partition, self.config)
 
     def _train(self, engine: Engine, number: int) -> int:
         """A round of all sites; returns how many samples they went through."""

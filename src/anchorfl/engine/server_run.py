@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from anchorfl.compute import choose_device
-from anchorfl.engine.events import RunEnded, as_record
+from anchorfl.engine.data_warnings import undescribed_classes
+from anchorfl.engine.events import RunEnded, Warned, Written, as_record
 from anchorfl.engine.ledger import environment
 from anchorfl.engine.running import named_listeners
 from anchorfl.engine.stored_uploads import keep_start, packed, write_uploads
@@ -37,9 +39,7 @@ def receive_files(server: Server, files: Sequence[Path]) -> Received:
     names = sorted({upload.site for upload in uploads})
     data = [replace(each, client=names.index(each.site)).to_bytes() for each in uploads]
     admitted = server.receive(data)
-    for refusal in server.refused:
-        who = "?" if refusal.site is None else names[refusal.site]
-        refused.append(f"the upload of {who}: {refusal.reason}")
+    refused += map(str, server.refused)
     numbered = [replace(each, client=number) for number, each in enumerate(admitted)]
     present = [names[each.client] for each in admitted]
     here = [replace(each, client=present.index(each.site)) for each in answers if each.site in present]
@@ -77,24 +77,31 @@ def request_of(task: Task, files: Sequence[Path]) -> tuple[Request, Received]:
     return request, received
 
 
-def fuse_files(task: Task, files: Sequence[Path], out: Path) -> tuple[Run, Received]:
-    """Admit, fuse and keep: the folder is a run's, with a predictor and no accuracy of its own."""
+def fuse_files(
+    task: Task, files: Sequence[Path], out: Path, refused: Sequence[str] = ()
+) -> tuple[Run, Received]:
+    """Admit, fuse and keep: the folder is a run's, with a predictor and no accuracy of its own.
+
+    `refused` says why other files were not even looked at.
+    """
     device = choose_device(task.config.general.device)
     server = Server(task, device)
     received = receive_files(server, files)
+    received = replace(received, refused=[*refused, *received.refused])
     if task.config.exchanges == 2:
         refuse_other_answers(server, received)
         answers = [answer.to_bytes() for answer in received.answers]
         whole = server.receive_descriptions(received.uploads, answers)
         received = replace(received, uploads=whole)
     server.fuse(received.uploads)
-    records = "".join(lines(received.uploads))
+    warned = list(warnings_of(task, received, server.doubts))
+    records = "".join([*map(line, warned), *lines(received.uploads)])
     folder = RunFolder.create(str(out), out.name)
     config = task.config.replace_general(out=str(out), device=str(device))
     folder.write_config(config)
     write_whole(folder.metrics, records)
     data = packed(received.uploads)
-    folder.write_summary(summary_of(task, received, data, server.doubts, device))
+    folder.write_summary(summary_of(task, received, data, warned, device))
     keep_start(folder, task.start)
     write_uploads(folder, received.uploads, data)
     run = read_run(folder.path, trust=True)
@@ -115,13 +122,29 @@ def refuse_other_answers(server: Server, received: Received) -> None:
             )
 
 
+def warnings_of(task: Task, received: Received, doubts: Sequence[str]) -> Iterator[Warned]:
+    """Who is not in the model, whom the server believes less, and which classes nobody describes."""
+    yield from (Warned("refused", reason) for reason in received.refused)
+    yield from (Warned("doubt", reason) for reason in doubts)
+    table = np.array(label_table(received))
+    yield from undescribed_classes(table, task.class_names, task.config)
+
+
+def label_table(received: Received) -> list[list[int]]:
+    """Samples by site and class, as the uploads count them."""
+    return [upload.class_counts.tolist() for upload in received.uploads]
+
+
+def line(event: Written) -> str:
+    return json.dumps(as_record(event), allow_nan=False) + "\n"
+
+
 def lines(uploads: Sequence[Upload]) -> list[str]:
     """metrics.jsonl of what sites said of their rounds, if they did."""
     rounds: dict[int, list[str]] = {}
     for upload in uploads:
         for report in upload.telemetry:
-            record = as_record(replace(report, client=upload.client))
-            rounds.setdefault(report.round, []).append(json.dumps(record, allow_nan=False) + "\n")
+            rounds.setdefault(report.round, []).append(line(replace(report, client=upload.client)))
     found = []
     for number in sorted(rounds):
         ended = {"event": "round", "round": number, "accuracy": None, "local_accuracy": None}
@@ -133,7 +156,7 @@ def summary_of(
     task: Task,
     received: Received,
     data: Mapping[int, bytes],
-    doubts: Sequence[str],
+    warned: Sequence[Warned],
     device: torch.device,
 ) -> Summary:
     config = task.config
@@ -147,9 +170,9 @@ def summary_of(
         upload_bytes=[len(data[number]) for number in range(len(received.sites))],
         start=None if task.start is None else task.start.hash,
         sites=received.sites,
-        label_table=[upload.class_counts.tolist() for upload in received.uploads],
+        label_table=label_table(received),
         images=asdict(task.facts),
         class_names=list(task.class_names),
         environment={"server": "files", **environment(device, None)},
-        warnings=[*received.refused, *doubts],
+        warnings=[each.message for each in warned],
     )

@@ -111,7 +111,10 @@ def train_site(
             begun = read_run(place.path, trust=True)
             if not begun.unfinished:
                 return begun
-        return train_in(place, federation, listeners)
+        try:
+            return train_in(place, federation, listeners)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt from None  # the site's own command goes on there, `run` does not
 
 
 def stamp(federation: Federation, images: tuple[Split, Split]) -> str:

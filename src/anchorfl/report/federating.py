@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -43,6 +43,10 @@ from anchorfl.wire import (
     sign,
 )
 
+SHOWN = 12
+"""Digits of a hash."""
+SERVER_WARNINGS = {"refused": "refused", "doubt": "doubt", "undescribed-classes": "warning"}
+
 
 def make_task(
     console: Console,
@@ -52,6 +56,8 @@ def make_task(
     words: dict[str, object],
     grey: bool,
 ) -> None:
+    if out.exists():
+        raise UserError(f"--out {out}: is there already, and sites may have it; name a new file")
     settings = {**read_preset(preset), **words}
     method = str(settings.pop("method"))
     for name in (method, *listed_fusions(settings.get("fusion", ""))):
@@ -76,18 +82,21 @@ def make_task(
     data = task.to_bytes()
     write_whole(out, data)
     show_task(console, task)
-    say(console, f"task: {out}, {megabytes(len(data))}, hash {task.hash[:12]}")
+    say(console, f"task: {out}, {megabytes(len(data))}")
 
 
 def class_names(file: Path) -> list[str]:
     """One a line."""
     try:
-        names = [line.strip() for line in file.read_text().splitlines() if line.strip()]
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:
-        raise UserError(f"{file}: is no text") from None
-    if len(names) < 2 or len(set(names)) < len(names):
-        raise UserError(f"{file}: must hold two different class names or more, one a line")
+        raise UserError(f"{file}: is no text in UTF-8; save it so") from None
+    names = [line.strip() for line in lines if line.strip()]
+    if len(names) < 2:
+        raise UserError(f"{file}: must hold two class names or more, one a line")
     for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"{file}: {name!r} stands there {names.count(name)} times; leave one")
         if "/" in name or name.startswith("."):
             raise UserError(f"{file}: {name!r} is no name of a folder")
     return names
@@ -103,8 +112,9 @@ def read_task(file: Path, model: str | None = None) -> Task:
 def show_task(console: Console, task: Task) -> None:
     config, (channels, height, width) = task.config, task.facts.shape
     train = config.train
-    start = "from the seed" if task.start is None else f"a start, hash {task.start.hash[:12]}"
+    start = "from the seed" if task.start is None else f"a start, hash {task.start.hash[:SHOWN]}"
     rows = [
+        ["hash", task.hash[:SHOWN]],
         ["method", config.method],
         ["fusion", ", ".join(config.fusion)],
         ["classes", ", ".join(task.class_names)],
@@ -125,6 +135,7 @@ def check_site(
     counts = torch.bincount(torch.from_numpy(train.labels), minlength=task.facts.classes).tolist()
     held = torch.bincount(torch.from_numpy(test.labels), minlength=task.facts.classes).tolist()
     names = task.class_names
+    say(console, f"task: hash {task.hash[:SHOWN]}")
     rows = [[name, str(a), str(b)] for name, a, b in zip(names, counts, held, strict=True)]
     console.print(plain_table(["class", "to train on", "held out"], rows, str(data)))
     small = [
@@ -135,7 +146,8 @@ def check_site(
     if small:
         say(console, f"under upload.min_count, only counted: {', '.join(small)}")
     upload, seconds = rehearse(task, train, encoder)
-    show_parts(console, upload.to_bytes(), "what would leave this site")
+    whole = replace(upload, class_counts=torch.tensor(counts))  # a rehearsal sees a few images
+    show_parts(console, whole.to_bytes(), "what would leave this site", names)
     say(console, f"training: about {seconds:,.0f} s on this machine")
 
 
@@ -149,7 +161,7 @@ def train_and_write(
     folder = out.with_name(f"{out.name}.training")
     run, content = site_upload(task, site, folder, (show_progress(console),))
     write_whole(out, content)
-    show_parts(console, content, f"what leaves {site.name}")
+    show_parts(console, content, f"what leaves {site.name}", task.class_names)
     if key is not None:
         say(console, f"signature: {sign(out, key)}")
     say(console, f"report, for this site alone: {run.files.page}")
@@ -168,18 +180,34 @@ def show_upload(console: Console, file: Path, as_json: bool) -> None:
     upload = Upload.from_bytes(data)
     say(
         console,
-        f"site {upload.site or '?'}, task {upload.task[:12]}, {upload.samples:,} images counted",
+        f"site {upload.site or '?'}, task {upload.task[:SHOWN]}, {upload.samples:,} images counted",
     )
-    show_parts(console, data, str(file))
+    classes = [f"class {number}" for number in range(upload.class_counts.numel())]
+    show_parts(console, data, str(file), classes)
 
 
-def show_parts(console: Console, data: bytes, title: str) -> None:
+def show_parts(console: Console, data: bytes, title: str, class_names: Sequence[str]) -> None:
     parts = list(by_kind(manifest(data)))
     rows = [[part.name, part.shape, f"{part.bytes:,}", part.is_what] for part in parts]
     headings = ["part", "shape", "bytes", "what it is"]
     console.print(plain_table(headings, rows, f"{title}: {len(data):,} bytes"))
     for part in parts:
         say(console, f"{part.name} ({part.of_whom}) could reveal: {part.reveals}")
+    upload = Upload.from_bytes(data)
+    say_span(console, upload)
+    counts = upload.class_counts.flatten().tolist()
+    held = [f"{name}: {count:,}" for name, count in zip(class_names, counts, strict=True) if count]
+    others = "" if all(counts) else "; 0 of the others"
+    say(console, f"class counts that leave: {', '.join(held)}{others}")
+
+
+def say_span(console: Console, upload: Upload) -> None:
+    """That there are fewer images here than numbers in a description, where it is so."""
+    cross = upload.statistics.get("sketch_moments/cross")
+    if cross is not None and cross.dim() == 2 and upload.samples < len(cross):
+        images = counted(upload.samples, "image")
+        span = f"{images}, {len(cross):,} numbers: their span is these images'"
+        say(console, f"statistics/sketch_moments here: {span}")
 
 
 def write_request(console: Console, task: Task, files: Sequence[Path], out: Path) -> None:
@@ -232,7 +260,7 @@ def fuse_and_report(
     missing = [name for name in without if name not in sites.values()]
     if missing:
         raise UserError(f"--without {missing[0]}: there is no upload of that site")
-    run, received = fuse_files(task, kept, out)
+    run, received = fuse_files(task, kept, out, refused)
     console.print(
         plain_table(
             ["site", "images", "classes", "encoder", "MB"],
@@ -240,10 +268,8 @@ def fuse_and_report(
             "fused",
         )
     )
-    for reason in [*refused, *received.refused]:
-        say(console, f"refused: {reason}")
-    for warning in run.summary.warnings[len(received.refused) :]:
-        say(console, f"doubt: {warning}")
+    for warning in run.warnings:
+        say(console, f"{SERVER_WARNINGS[warning['kind']]}: {warning['message']}")
     say(console, f"page: {run.files.page}")
     say(console, f"predictor: anchorfl predict {out} IMAGE..., anchorfl export {out} FILE")
 

@@ -74,10 +74,13 @@ def page_data(run: Run) -> dict[str, Any]:
 
 def subtitle(run: Run) -> str:
     settings = run.settings
-    draw = f"{settings['partition.kind']}, alpha {settings['partition.alpha']}"
+    clients = f"{settings['partition.clients']} clients, {settings['partition.kind']}"
+    who = f"{clients}, alpha {settings['partition.alpha']}"
+    if run.summary.sites:
+        who = counted(len(run.summary.sites), "site")
     epochs = counted(run.train.local_epochs, "local epoch")
     return (
-        f"{settings['partition.clients']} clients, {draw}, seed {settings['seed']},"
+        f"{who}, seed {settings['seed']},"
         f" {counted(run.train.rounds, 'round')} of {epochs} · {run.folder.name}"
     )
 

@@ -53,14 +53,14 @@ def site_table(run: Run) -> Table | None:
 
 
 def site_row(run: Run, client: int) -> dict[str, str]:
-    names, records = run.summary.sites or [], run.clients.get(client, [])
+    records = run.clients.get(client, [])
     last = records[-1] if records else {}
     sizes = dict(enumerate(run.summary.upload_bytes))
     points = run.evaluations
     own = dict(enumerate(points[-1]["local_accuracy"] if points else []))
     size = sizes.get(client)
     return {
-        "client": f"{client} {names[client]}" if client < len(names) else str(client),
+        "client": f"{client} {site_name(run.summary, client)}".rstrip(),
         **held(run, client),
         "own model's accuracy, %": percent(own.get(client)),
         "largest lambda": quantity(run.largest_lambda_of(client)),
@@ -68,6 +68,12 @@ def site_row(run: Run, client: int) -> dict[str, str]:
         "base loss B, last": quantity(last.get("base_loss")),
         "align loss A, last": quantity(last.get("align_loss")),
     }
+
+
+def site_name(summary: Summary, client: int) -> str:
+    """ "" where clients are numbers alone."""
+    names = summary.sites or []
+    return names[client] if client < len(names) else ""
 
 
 def held(run: Run, client: int) -> dict[str, str]:
@@ -86,10 +92,11 @@ def held(run: Run, client: int) -> dict[str, str]:
 
 
 def label_table(summary: Summary) -> Table | None:
-    """Samples by client and class."""
+    """Samples by client and class; sites by their names."""
     if not summary.label_table or not summary.class_names:
         return None
-    rows = [[str(client), *row] for client, row in enumerate(summary.label_table)]
+    table = enumerate(summary.label_table)
+    rows = [[site_name(summary, client) or str(client), *row] for client, row in table]
     return {"classes": summary.class_names, "rows": rows}
 
 

@@ -28,13 +28,15 @@ LARGEST_SCORE = 1e6
 
 @dataclass(frozen=True)
 class Refusal:
-    """An upload that was not admitted; `site` where it could be read."""
+    """An upload that was not admitted; the number and name of its site where they could be read."""
 
     reason: str
     site: int | None = None
+    name: str = ""
 
     def __str__(self) -> str:
-        return f"the upload of site {'?' if self.site is None else self.site}: {self.reason}"
+        number = "?" if self.site is None else self.site
+        return f"the upload of {self.name or f'site {number}'}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -60,15 +62,15 @@ class Admission:
         except UserError as error:
             return Refusal(str(error))
         if upload.task != task:
-            return Refusal("answers another task", upload.client)
+            return Refusal("answers another task", upload.client, upload.site)
         if upload.client in present:
-            return Refusal("this site has uploaded already", upload.client)
+            return Refusal("this site has uploaded already", upload.client, upload.site)
         reason = self.doubt_in_site(upload)
         if reason is None:
             frozen = {upload.network: self.frozen(upload.network)}
             upload = complete([upload], frozen, self.runners.device)[0]
             reason = self.doubt(upload, exchange=1)
-        return upload if reason is None else Refusal(reason, upload.client)
+        return upload if reason is None else Refusal(reason, upload.client, upload.site)
 
     def largest(self) -> int:
         """Bytes of an upload with everything that the experiment asks for."""

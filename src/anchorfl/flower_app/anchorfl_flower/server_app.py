@@ -30,7 +30,7 @@ def main(grid: Grid, context: Context) -> None:
     if exchange.task.config.exchanges == 2:
         files = exchange.answers(files)
     run, received = fuse_files(exchange.task, files, out)
-    for warning in [*exchange.lost, *received.refused]:
+    for warning in [*exchange.lost, *run.summary.warnings]:
         print(f"anchorfl: {warning}", flush=True)
     print(f"anchorfl: fused {', '.join(received.sites)} into {run.folder}", flush=True)
 

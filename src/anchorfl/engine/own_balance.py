@@ -13,7 +13,7 @@ from anchorfl.errors import UserError, in_one_line
 from anchorfl.objective import Balance, ClientFacts, Losses
 
 
-def rehearse(name: str, balance: Balance, classes: int) -> None:
+def check_own_balance(name: str, balance: Balance, classes: int) -> None:
     """`loss` and `readings` on plain numbers: B = 2, A = 1, s = 1, a client of every class.
 
     Refused where one raises, or returns something else than the training loop takes.
