@@ -168,7 +168,7 @@ def test_a_trusted_run_is_judged_by_its_own_balance(home: Path) -> None:
     ],
 )
 def test_mistakes_end_in_one_line(home: Path, name: str, said: str) -> None:
-    with pytest.raises(UserError, match=said):
+    with own_code_forgotten(), pytest.raises(UserError, match=said):
         Experiment(f"{home}/{name}")
 
 
