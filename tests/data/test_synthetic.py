@@ -2,6 +2,8 @@ import pytest
 import torch
 
 from anchorfl.data import synthetic_pictures
+from anchorfl.data.synthetic import draw_signs, write
+from anchorfl.randomness import generator
 
 CPU = torch.device("cpu")
 
@@ -20,3 +22,22 @@ def test_no_picture_is_plain_and_none_is_like_another() -> None:
     assert (pictures.std(dim=(1, 2, 3)) > 0.02).all()
     assert torch.cdist(pictures.flatten(1), pictures.flatten(1)).fill_diagonal_(9).min() > 1
     assert 0.3 < pictures.mean() < 0.7
+
+
+def test_signs_are_of_one_colour_along_the_pen_and_leave_the_rest_alone() -> None:
+    side, count = 64, 5
+    signs = draw_signs(count, 3, 1 / side, generator(0, "signs"))
+    centres = (torch.arange(side) + 0.5) / side
+    written = write(torch.full((count, 3, side, side), 2.0), signs, centres, centres)
+    gaps = torch.cdist(
+        torch.cartesian_prod(centres, centres).expand(count, -1, -1), signs.points.flip(2)
+    )
+    nearest = gaps.amin(dim=2).view(count, side, side)
+    reach = (signs.pen + signs.edge / 2)[:, None, None]
+    colours = signs.colours.clamp(0, 1)[:, :, None, None].expand_as(written)
+    under = (nearest < (signs.pen - signs.edge / 2)[:, None, None])[:, None].expand_as(written)
+    away = (nearest > reach)[:, None].expand_as(written)
+    assert torch.equal(written[away], torch.full_like(written[away], 2.0))
+    torch.testing.assert_close(written[under], colours[under])
+    assert away.float().mean() > 0.3
+    assert (~away).float().mean() > 0.02

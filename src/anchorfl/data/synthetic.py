@@ -14,8 +14,12 @@ from anchorfl.randomness import generator
 AT_ONCE = 2000
 TEXTURES, TEXTURE_SIDE = 1024, 64
 BEHIND, PARTS = 14, 8
-"""Layers of a picture: leaves all over it, then the parts of one thing in front of them."""
+"""Layers of a picture: leaves all over it, then in front of them signs, or the parts of one thing."""
 HARMONICS = 5
+SIGNED = 0.5
+"""Share of the pictures with signs in front."""
+SIGNS, STROKES, POINTS = 3, 3, 20
+"""Signs in a row, strokes of a sign, points along a stroke."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +60,19 @@ def some_pictures(count: int, shape: Shape, textures: Tensor, draw: torch.Genera
     palette = draw_palette(count, channels, draw)
     pictures = torch.zeros(count, *shape, device=device)
     pixel = 1 / max(height, width)
-    thing = torch.rand(count, 2, generator=draw) * 0.6 + 0.2
-    own = draw_palette(count, channels, draw)
-    for number in range(BEHIND + PARTS):
-        if number < BEHIND:
-            layer = draw_leaf(count, palette, pixel, draw, ground=number == 0)
-        else:
-            layer = draw_part(count, own, thing, pixel, draw)
+    for number in range(BEHIND):
+        layer = draw_leaf(count, palette, pixel, draw, ground=number == 0)
         pictures = paint(pictures, layer, textures, down, across)
+    signed = round(count * SIGNED)
+    written = write(pictures[:signed], draw_signs(signed, channels, pixel, draw), down, across)
+    others = pictures[signed:]
+    thing = torch.rand(len(others), 2, generator=draw) * 0.6 + 0.2
+    own = draw_palette(len(others), channels, draw)
+    for _ in range(PARTS):
+        layer = draw_part(len(others), own, thing, pixel, draw)
+        others = paint(others, layer, textures, down, across)
+    order = torch.randperm(count, generator=draw).to(device)
+    pictures = torch.cat([written, others])[order]
     light = torch.rand(count, 3, generator=draw).to(device)
     slope = light[:, :2] - 0.5
     rows = slope[:, 0, None, None, None] * (down[:, None] - 0.5)
@@ -122,6 +131,62 @@ def draw_part(count: int, palette: Tensor, thing: Tensor, pixel: float, draw: to
     radius = 0.05 + 0.2 * torch.rand(count, generator=draw).square()
     centre = thing + 0.12 * torch.randn(count, 2, generator=draw)
     return draw_layer(count, palette, pixel, draw, radius, centre)
+
+
+@dataclass(frozen=True)
+class Signs:
+    """Signs in a row, as on a house or a page: N of everything; points are the pen's way, N x P x 2."""
+
+    points: Tensor
+    pen: Tensor
+    colours: Tensor
+    edge: Tensor
+
+
+def draw_signs(count: int, channels: int, pixel: float, draw: torch.Generator) -> Signs:
+    """Strokes are straight or arcs; a stroke begins where the one before ended, or anywhere.
+
+    A row has one size, pen and colour; it is lighter or darker than what lies behind.
+    """
+
+    def rand(*size: int) -> Tensor:
+        return torch.rand(count, *size, generator=draw)
+
+    heading = 2 * math.pi * rand(SIGNS, STROKES, 1)
+    bend = 2 * math.pi * (rand(SIGNS, STROKES, 1) * 2 - 1) * (rand(SIGNS, STROKES, 1) < 0.6)
+    along = torch.linspace(0, 1, POINTS)
+    turned = heading + bend * along
+    steps = torch.stack([turned.cos(), turned.sin()], dim=-1) * (0.4 + rand(SIGNS, STROKES, 1, 1))
+    way = steps.cumsum(dim=3) / POINTS
+    ends = torch.cat([torch.zeros_like(way[:, :, :1, 0]), way[:, :, :-1, -1].cumsum(dim=2)], dim=2)
+    apart = 0.6 * (rand(SIGNS, STROKES, 2) - 0.5) * (rand(SIGNS, STROKES, 1) < 0.4)
+    points = (way + (ends + apart)[:, :, :, None]).flatten(2, 3)
+    lowest, highest = points.amin(dim=2, keepdim=True), points.amax(dim=2, keepdim=True)
+    unit = (points - lowest) / (highest - lowest).clamp(min=0.15) - 0.5
+    height = 0.35 + 0.55 * rand(1, 1)
+    width = height * (0.35 + 0.45 * rand(1, 1))
+    slant = 0.3 * (rand(1, 1) - 0.5)
+    places = (torch.arange(SIGNS) - SIGNS // 2)[:, None] * width * (1.2 + 0.3 * rand(1, 1))
+    x = places + width * (unit[..., 0] + slant * unit[..., 1]) + 0.5 + 0.15 * (rand(1, 1) - 0.5)
+    y = height * unit[..., 1] + 0.5 + 0.15 * (rand(1, 1) - 0.5)
+    level = (rand(1) < 0.5).float() * 2 - 1
+    colours = 0.5 + level * (0.1 + 0.35 * rand(1)) + 0.12 * torch.randn(count, channels, generator=draw)
+    pen = height[:, 0, 0] * (0.05 + 0.07 * rand())
+    edge = pixel * (0.7 + 2.5 * rand().square())
+    return Signs(torch.stack([x.flatten(1), y.flatten(1)], dim=2), pen, colours, edge)
+
+
+def write(pictures: Tensor, signs: Signs, down: Tensor, across: Tensor) -> Tensor:
+    """The pictures with signs in front: alpha by the distance to the nearest point of the pen's way."""
+    signs = Signs(**{name: value.to(pictures.device) for name, value in vars(signs).items()})
+    nearest = torch.full_like(pictures[:, 0], math.inf)
+    for point in signs.points.unbind(1):
+        gap = across[None, None, :] - point[:, 0, None, None]
+        drop = down[None, :, None] - point[:, 1, None, None]
+        nearest = torch.minimum(nearest, gap.square() + drop.square())
+    inside = signs.pen[:, None, None] - nearest.sqrt()
+    alpha = (inside / signs.edge[:, None, None] + 0.5).clamp(0, 1)[:, None]
+    return torch.lerp(pictures, signs.colours[:, :, None, None].clamp(0, 1), alpha)
 
 
 def paint(pictures: Tensor, layer: Layer, textures: Tensor, down: Tensor, across: Tensor) -> Tensor:

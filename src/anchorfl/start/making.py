@@ -100,7 +100,7 @@ def config_of(options: StartOptions, device: torch.device) -> Config:
     settings: dict[str, object] = {
         "model.name": options.encoder,
         "model.weights": options.weights,
-        "data.flip": True,
+        "data.flip": False,
         "train.rounds": max(options.epochs, 1),
         "train.batch_size": options.batch_size,
         "train.lr": options.lr,
