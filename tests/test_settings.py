@@ -170,3 +170,14 @@ def test_a_run_of_the_format_before_keeps_what_its_settings_meant(tmp_path: Path
     config = resolve(str(settings.pop("method")), settings)
     assert (config.align.progress, config.target) == ("round", Anchors(classes="all"))
     assert list(config.fusion) == ["feature-mean", "class-mean"]
+
+
+def test_a_run_from_before_a_data_set_had_a_crop_and_a_zoom_keeps_its_own(tmp_path: Path) -> None:
+    today = resolve("v4", {"data.name": "svhn"})
+    assert (today.data.crop, today.model.zoom) == (0.5, 0.8)
+    words = "method: v4\ndata: {name: svhn}\ndevice: cpu\n"
+    for number, kept in ((5, (None, 1.0)), (6, (0.5, 0.8))):
+        (tmp_path / "config.yaml").write_text(f"format: {number}\n{words}")
+        settings = read_preset(tmp_path / "config.yaml")
+        config = resolve(str(settings.pop("method")), settings)
+        assert (config.data.crop, config.model.zoom) == kept

@@ -20,6 +20,12 @@ class DataOptions:
     flip: bool | None = option(
         None, "mirror images in training; unset: as the data set suggests, not for images of your own"
     )
+    crop: float | None = option(
+        None,
+        "smallest share of an image's area that a training view keeps; unset: 0.2, up to 8 pixels 0.6",
+        above=0,
+        at_most=1,
+    )
     validation: float = option(
         0.0, "share of the training data held out to choose settings on", at_least=0, below=1
     )
@@ -59,7 +65,12 @@ class ModelOptions:
         None, "what the encoders start from: a file of anchorfl start, or safetensors of weights"
     )
     freeze: bool = option(False, "leave the encoder as it starts: only prototypes are trained and sent")
-
+    zoom: float = option(
+        1.0,
+        "share of an image's side, in its middle, that trained encoders are shown, enlarged",
+        above=0,
+        at_most=1,
+    )
     mirrored: bool = option(
         False, "fuse the features of an image and its mirror image as one, where data.flip"
     )
@@ -198,7 +209,7 @@ class GeneralOptions:
     )
 
 
-CONFIG_FORMAT = 5
+CONFIG_FORMAT = 6
 """Of config.yaml: raised when a setting changes its meaning."""
 DEFAULT_FUSION = "sketch-guided,class-mean,feature-mean"
 SECTIONS: dict[str, type] = {
@@ -219,6 +230,16 @@ class SketchOptions(NamedTuple):
     filters: int
     seed: int
     mirrored: bool
+
+
+class Look(NamedTuple):
+    """How a trained encoder is shown an image: the middle of its sides, and mirrored as well or not."""
+
+    zoom: float = 1.0
+    mirrored: bool = False
+
+
+PLAINLY = Look()
 
 
 @dataclass(frozen=True)
@@ -259,9 +280,9 @@ class Config:
         return max((STATISTICS.get(need).exchange for need in self.needs), default=1)
 
     @property
-    def mirrored(self) -> bool:
-        """Whether features are of an image and its mirror image."""
-        return self.model.mirrored and bool(self.data.flip)
+    def look(self) -> Look:
+        """How encoders are shown an image once they are trained."""
+        return Look(self.model.zoom, self.model.mirrored and bool(self.data.flip))
 
     @property
     def sketch(self) -> SketchOptions:

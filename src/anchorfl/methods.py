@@ -69,6 +69,8 @@ DIARY_002 = {
     **DIARY,
     "data.name": "svhn",
     "data.flip": True,
+    "data.crop": 0.2,
+    "model.zoom": 1.0,
     "partition.kind": "diary",
     "train.rounds": 50,
     "train.batch_size": 256,

@@ -25,11 +25,12 @@ def option(
     above: float | None = None,
     at_least: float | None = None,
     below: float | None = None,
+    at_most: float | None = None,
     choices: tuple[str, ...] | Registry[Any] | None = None,
 ) -> Any:
     """A dataclass field that documents itself and knows its limits."""
-    limits = {"above": above, "at_least": at_least, "below": below, "choices": choices}
-    return field(default=default, metadata={"help": help, **limits})
+    limits = {"above": above, "at_least": at_least, "below": below, "at_most": at_most}
+    return field(default=default, metadata={"help": help, "choices": choices, **limits})
 
 
 def choices_of(item: Field[Any]) -> list[str] | None:
@@ -58,6 +59,8 @@ def allowed(item: Field[Any], kind: type) -> str:
         bounds.append(f"of at least {limits['at_least']:g}")
     if limits.get("below") is not None:
         bounds.append(f"below {limits['below']:g}")
+    if limits.get("at_most") is not None:
+        bounds.append(f"of at most {limits['at_most']:g}")
     return " ".join([KIND_NAMES[kind], " and ".join(bounds)]).strip()
 
 
@@ -95,6 +98,7 @@ def within(value: Any, item: Field[Any]) -> bool:
         and (limits.get("above") is None or value > limits["above"])
         and (limits.get("at_least") is None or value >= limits["at_least"])
         and (limits.get("below") is None or value < limits["below"])
+        and (limits.get("at_most") is None or value <= limits["at_most"])
     )
 
 

@@ -119,10 +119,19 @@ def preset_settings(content: Any, path: Path) -> dict[str, object]:
     settings = flatten({key: value for key, value in content.items() if key not in BESIDE_SETTINGS})
     if "upload.sketch_filters" in settings:  # its name up to format 3
         settings["describe.filters"] = settings.pop("upload.sketch_filters")
-    if content.get("format") != CONFIG_FORMAT and "device" in content:
+    earlier = format_of(content) if "device" in content else CONFIG_FORMAT
+    if earlier < 5:
         settings.pop("fusion.sketch-guided.ridge", None)  # its guide, up to format 3
         settings.pop("fusion.sketch-guided.guidance", None)  # scaled otherwise, up to format 4
+    if earlier < 6:
+        settings = {"data.crop": None, "model.zoom": 1.0, **settings}  # no data set had its own
     return of_format_2(settings) if is_format_2(content) else settings
+
+
+def format_of(content: Mapping[str, object]) -> int:
+    """Of the config.yaml of a run; up to format 2 none is written."""
+    written = content.get("format", 2)
+    return written if isinstance(written, int) else CONFIG_FORMAT
 
 
 def is_format_2(content: Mapping[str, object]) -> bool:

@@ -46,6 +46,12 @@ def test_grey_images_keep_their_colour_and_tiny_ones_their_content() -> None:
     assert augmentation_for((3, 32, 32), flip=False).flip == 0.0
 
 
+@pytest.mark.parametrize("shape", [(3, 32, 32), (1, 8, 8)])
+def test_a_view_keeps_as_much_as_data_crop_says(shape: tuple[int, int, int]) -> None:
+    _, _, width, height = draws(augmentation_for(shape, flip=False, crop=0.5))[:, :4].unbind(1)
+    assert 0.5 - 1e-6 <= float((width * height).min()) < 0.51
+
+
 def identity(count: int) -> torch.Tensor:
     row = torch.tensor([0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     return row.repeat(count, 1)

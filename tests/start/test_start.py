@@ -147,6 +147,43 @@ def test_mirrored_features_are_those_of_the_mirror_image_too(tmp_path: Path) -> 
     torch.testing.assert_close(predictor(test), scores, atol=1e-5, rtol=1e-4)
 
 
+def test_a_zoomed_encoder_sees_the_middle_alone_in_runs_and_in_a_file(tmp_path: Path) -> None:
+    words = {"model.zoom": 0.5, "train.rounds": 1, "fusion": "class-mean"}
+    result = Experiment("v4", **words, out=tmp_path / "run").run()
+    export(result.predictor, tmp_path / "model.safetensors")
+    predictor = open_predictor(tmp_path / "model.safetensors")
+    images = torch.rand(6, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    framed = torch.rand(6, 1, 8, 8, generator=torch.Generator().manual_seed(1))
+    framed[:, :, 2:6, 2:6] = images[:, :, 2:6, 2:6]
+    torch.testing.assert_close(predictor(images), predictor(framed))
+    assert not torch.allclose(predictor(images), predictor(images.roll(2, dims=3)), atol=1e-3)
+    again = fuse_again(read_run(tmp_path / "run"), {}, every=False)
+    test = torch.from_numpy(load_dataset(result.config.data).test.images[:50]).float() / 255
+    scores = again.evaluation.scores["class-mean"][:50]
+    torch.testing.assert_close(predictor(test), scores, atol=1e-5, rtol=1e-4)
+
+
+def test_a_task_carries_as_much_of_a_start_as_its_descriptions_need(
+    start: tuple[Start, Path],
+) -> None:
+    made, file = start
+    tasks = {
+        width: Task.prepare(
+            resolve("v4", settings(file, **{"describe.width": width})),
+            load_dataset(resolve("v4", {}).data).facts,
+        )
+        for width in (50, 200)
+    }
+    arrived = Task.from_bytes(tasks[50].to_bytes()).start
+    assert arrived is not None
+    assert arrived.basis.shape[1] == 50
+    assert arrived.hash == tasks[200].start.hash == made.hash
+    assert len(tasks[50].to_bytes()) < len(tasks[200].to_bytes()) - 100 * len(made.basis)
+    images = torch.rand(3, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    wide = tasks[200].describer()(images)
+    torch.testing.assert_close(tasks[50].describer()(images), wide[:, :50])
+
+
 def test_an_unfinished_run_refuses_another_start(start: tuple[Start, Path], tmp_path: Path) -> None:
     made, file = start
     place = tmp_path / "start.safetensors"

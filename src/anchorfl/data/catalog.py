@@ -112,6 +112,7 @@ DATASETS.register("svhn")(
         mean=(0.4377, 0.4438, 0.4728),
         std=(0.1980, 0.2010, 0.1970),
         flip=False,
+        defaults={"data.crop": 0.5, "model.zoom": 0.8},
         folder="svhn",
         downloads=(
             Download(

@@ -4,7 +4,7 @@ from anchorfl.models.batchnorm import BatchNorm, averaging, batchnorms
 from anchorfl.models.custom import build_encoder, public_name
 from anchorfl.models.encoders import EncoderFactory
 from anchorfl.models.network import Network, build_network
-from anchorfl.models.runner import LAYOUT, Encoder, Runner, Runners, both_ways
+from anchorfl.models.runner import LAYOUT, Encoder, Runner, Runners, shown
 
 __all__ = [
     "LAYOUT",
@@ -16,8 +16,8 @@ __all__ = [
     "Runners",
     "averaging",
     "batchnorms",
-    "both_ways",
     "build_encoder",
     "build_network",
     "public_name",
+    "shown",
 ]

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from anchorfl.compute import kernels_work, set_precision, working_precision
+from anchorfl.config import PLAINLY, Look
 from anchorfl.models.batchnorm import batchnorms
 from anchorfl.models.network import Network
 from anchorfl.tensors import Tensors
@@ -53,8 +54,8 @@ class Encoder(NamedTuple):
 class Runners:
     """The networks of a federation by name, each made when it is first needed.
 
-    An encoder without a name is of the first: an upload of one network need not name it. `mirrored`
-    encodes an image and its mirror image as one, which no training step does.
+    An encoder without a name is of the first: an upload of one network need not name it. `look` is how
+    encoders are shown an image after training; no training step does so.
     """
 
     def __init__(
@@ -63,9 +64,9 @@ class Runners:
         device: torch.device,
         precision: str = "fp32",
         kernels: bool = False,
-        mirrored: bool = False,
+        look: Look = PLAINLY,
     ) -> None:
-        self.device, self.mirrored = device, mirrored
+        self.device, self.look = device, look
         self.names = list(networks)
 
         @cache
@@ -86,10 +87,23 @@ class Runners:
         def encoded(some: Tensor, whole: bool) -> Tensor:
             return self[encoder.name].encode(encoder.weights, some, whole)
 
-        return both_ways(encoded, images, normalise) if self.mirrored else encoded(images, normalise)
+        return shown(encoded, images, normalise, self.look)
 
 
-def both_ways(encoded: Callable[[Tensor, bool], Tensor], images: Tensor, normalise: bool) -> Tensor:
-    """The mean of an image's features and its mirror image's."""
+def shown(
+    encoded: Callable[[Tensor, bool], Tensor], images: Tensor, normalise: bool, look: Look
+) -> Tensor:
+    """Features of the middle of each image, the mean with those of its mirror image where so wanted.
+
+    Views in training are enlarged pieces, so an encoder knows things larger than they are in a whole
+    image (Touvron et al., 2019).
+    """
+    height, width = images.shape[2:]
+    above, left = (round(side * (1 - look.zoom) / 2) for side in (height, width))
+    if above or left:
+        middle = images[:, :, above : height - above, left : width - left]
+        images = F.interpolate(middle, size=(height, width), mode="bilinear", align_corners=False)
+    if not look.mirrored:
+        return encoded(images, normalise)
     features = (encoded(images, False) + encoded(images.flip(3), False)) / 2
     return F.normalize(features, dim=1) if normalise else features

@@ -77,7 +77,8 @@ def build_predictor(
         trained_on=config.data.name,
         terms=DATASETS.get(config.data.name).terms,
         start=None if start is None else start.hash,
-        mirrored=config.mirrored,
+        zoom=config.look.zoom,
+        mirrored=config.look.mirrored,
         hash=named,
         holdout=config.data.holdout if all(each.site for each in uploads) else None,
     )

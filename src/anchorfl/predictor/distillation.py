@@ -81,7 +81,7 @@ def distill(
     student = build_network(student_model(teacher), card.facts, config.seed + 1).to(device)
     student.to(memory_format=LAYOUT)  # type: ignore[call-overload]
     images = source.images.to(device)
-    recipe = augmentation_for(card.facts.shape, bool(config.data.flip))
+    recipe = augmentation_for(card.facts.shape, bool(config.data.flip), config.data.crop)
     draw = generator(config.seed, "distill")
     optimizer = torch.optim.SGD(student.parameters(), LR, MOMENTUM, weight_decay=DECAY, nesterov=True)
     size = min(config.train.batch_size, len(images))
@@ -164,6 +164,7 @@ def as_predictor(student: Network, teacher: Predictor) -> Predictor:
         temperature=1.0,
         fusion=f"student of {teacher.card.fusion}",
         start=None,
+        zoom=1.0,
         mirrored=False,
         hash=None,
     )

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
+from anchorfl.config import Look
 from anchorfl.data import ImageFacts, Shape
 from anchorfl.describe import Describer
-from anchorfl.models import Network, both_ways
+from anchorfl.models import Network, shown
 from anchorfl.predictor.familiarity import Familiarity
 from anchorfl.server import Head, stacked
 
@@ -19,7 +20,7 @@ class Card:
     """What a predictor holds beside tensors: how to read it, what made it, on what terms.
 
     `model` is what the experiment named, `models` the network of each encoder here, `start` the hash
-    of what all sites started from, if anything. `mirrored` features are of an image and its mirror
+    of what all sites started from, if anything. `zoom` and `mirrored` are how encoders are shown an
     image. `hash` names what was fused and how, `holdout` is the share of every site's images that
     nobody trained on; None where it is not known.
     """
@@ -34,6 +35,7 @@ class Card:
     terms: str
     models: list[str] = field(default_factory=list)
     start: str | None = None
+    zoom: float = 1.0
     mirrored: bool = False
     hash: str | None = None
     holdout: float | None = None
@@ -41,6 +43,8 @@ class Card:
     def __post_init__(self) -> None:
         if self.holdout is not None and not 0 < self.holdout < 1:
             raise ValueError("holdout is no share")
+        if not 0 < self.zoom <= 1:
+            raise ValueError("zoom is no share")
 
 
 class Predictor(nn.Module):
@@ -90,10 +94,7 @@ class Predictor(nn.Module):
         return scores
 
     def encoded(self, encoder: nn.Module, images: Tensor, normalise: bool) -> Tensor:
-        features: Tensor = (
-            both_ways(encoder, images, normalise) if self.card.mirrored else encoder(images, normalise)
-        )
-        return features
+        return shown(encoder, images, normalise, Look(self.card.zoom, self.card.mirrored))
 
     def probabilities(self, images: Tensor) -> Tensor:
         """softmax(scores / t), t fitted on held-out data where the run had any."""

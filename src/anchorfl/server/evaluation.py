@@ -102,7 +102,7 @@ def runners_for(config: Config, facts: ImageFacts, device: torch.device) -> Runn
         for name in config.model.names
     }
     train = config.train
-    return Runners(networks, device, train.precision, train.graphs, config.mirrored)
+    return Runners(networks, device, train.precision, train.graphs, config.look)
 
 
 def believed(config: Config, uploads: Sequence[Upload]) -> Belief:

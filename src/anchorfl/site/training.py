@@ -30,13 +30,13 @@ class Trainer:
     def __init__(self, task: Task, device: torch.device, stepper: Stepper | None = None) -> None:
         self.task, self.config, self.device = task, task.config, device
         train = task.config.train
-        networks, mirrored = task.networks(), task.config.mirrored
-        self.runners = Runners(networks, device, train.precision, train.graphs, mirrored)
+        look, data = task.config.look, task.config.data
+        self.runners = Runners(task.networks(), device, train.precision, train.graphs, look)
         self.runner = self.runners[task.encoder]
         self.network = self.runner.network
         self.stepper = stepper or EagerStepper()
         self.target = None if task.target is None else task.target.to(device)
-        self.augmentation = augmentation_for(task.facts.shape, bool(task.config.data.flip))
+        self.augmentation = augmentation_for(task.facts.shape, bool(data.flip), data.crop)
         if not train.augment:
             self.augmentation = UNCHANGED
         method = METHODS.get(task.config.method)

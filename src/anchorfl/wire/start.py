@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ class Start:
     """`encoder` names the network that `weights` are of; `basis` is D x the widest description.
 
     `facts` hold the shape of the pictures it was made on and how it normalises; `card` is how it was
-    made, for people: seed, pictures, steps.
+    made, for people: seed, pictures, steps. `whole` is the hash of the start that this was cut from.
     """
 
     encoder: str
@@ -34,10 +35,17 @@ class Start:
     sketch: Tensors
     basis: Tensor
     card: Mapping[str, Any]
+    whole: str = ""
 
     @cached_property
     def hash(self) -> str:
-        return digest(self.content(), self.tensors())
+        return self.whole or digest(self.content(), self.tensors())
+
+    def cut(self, width: int) -> Start:
+        """The same start for descriptions of that many numbers, which is all that need travel."""
+        if width >= self.basis.shape[1]:
+            return self
+        return replace(self, basis=self.basis[:, :width].contiguous(), whole=self.hash)
 
     def tensors(self) -> Tensors:
         return {
@@ -50,7 +58,8 @@ class Start:
         """All but the tensors."""
         shape, mean, std = (list(each) for each in (self.facts.shape, self.facts.mean, self.facts.std))
         about = {"shape": shape, "mean": mean, "std": std, "classes": self.facts.classes}
-        return {"encoder": self.encoder, "facts": about, "card": dict(self.card)}
+        whole = {"whole": self.whole} if self.whole else {}
+        return {"encoder": self.encoder, "facts": about, "card": dict(self.card), **whole}
 
     def to_bytes(self) -> bytes:
         return pack("start", self.content(), self.tensors())
@@ -66,7 +75,10 @@ class Start:
             facts, sketch = ImageFacts.from_json(content["facts"]), section(tensors, "sketch")
             card = {str(name): value for name, value in dict(content["card"]).items()}
             weights, basis = section(tensors, "encoder"), tensors["basis"]
-            start = Start(str(content["encoder"]), facts, weights, sketch, basis, card)
+            whole = str(content.get("whole", ""))
+            if whole and not re.fullmatch("[0-9a-f]{64}", whole):
+                raise ValueError("whole")
+            start = Start(str(content["encoder"]), facts, weights, sketch, basis, card, whole)
             start.check()
         except (KeyError, TypeError, ValueError, AttributeError):
             raise UserError("this start is incomplete") from None

@@ -71,6 +71,7 @@ class Task:
         weights = network.state_dict()
         if start is not None:
             describer_for(config, facts, start)  # refused here, if it does not fit
+            start = start.cut(config.describe.width)
             weights |= started_from(start)
             network.fill(weights)
         target = shared_target(config.target, config.seed, network.prototypes)
