@@ -10,7 +10,8 @@ from pathlib import Path
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 from benchmarks.tables.figures import RECORDS, run
-from benchmarks.tables.fusion import CLIENTS, by_clients, five_from_scratch, pretrained
+from benchmarks.tables.fusion import five_from_scratch
+from benchmarks.tables.starts import CLIENTS, by_clients, pretrained
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 INK, PALE, WARM, COOL = "#1f2933", "#e4e7eb", "#b44d12", "#2b6cb0"

@@ -32,6 +32,10 @@ def test_what_is_left_unset_follows_the_data() -> None:
     }
     assert flips == {"cifar10": True, "svhn": False, "digits": False}
     assert resolve("v4", {"data.name": "svhn", "data.flip": "true"}).data.flip
+    crops = {
+        name: resolve("v4", {"data.name": name}).data.crop for name in ("cifar10", "svhn", "digits")
+    }
+    assert crops == {"cifar10": 0.2, "svhn": 0.5, "digits": 0.6}
     assert resolve("v4", {"seed": "7"}).partition.seed == 7
     assert resolve("v4", {"seed": "7", "partition.seed": "2"}).partition.seed == 2
 
@@ -176,7 +180,7 @@ def test_a_run_from_before_a_data_set_had_a_crop_and_a_zoom_keeps_its_own(tmp_pa
     today = resolve("v4", {"data.name": "svhn"})
     assert (today.data.crop, today.model.zoom) == (0.5, 0.8)
     words = "method: v4\ndata: {name: svhn}\ndevice: cpu\n"
-    for number, kept in ((5, (None, 1.0)), (6, (0.5, 0.8))):
+    for number, kept in ((5, (0.2, 1.0)), (6, (0.5, 0.8))):
         (tmp_path / "config.yaml").write_text(f"format: {number}\n{words}")
         settings = read_preset(tmp_path / "config.yaml")
         config = resolve(str(settings.pop("method")), settings)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 
 from benchmarks.tables.figures import NONE, Row, number, percent, run, table
-from benchmarks.tables.fusion import five_from_scratch, started
+from benchmarks.tables.fusion import five_from_scratch
+from benchmarks.tables.starts import started
 
 RULES = {
     "sketch-lda": "one",

@@ -20,6 +20,7 @@ from benchmarks.tables import (
     reference,
     run_files,
     security,
+    starts,
     study,
 )
 from benchmarks.tables.figures import HERE, TABLES, Row
@@ -34,7 +35,7 @@ PAGES = (
     "choosing.md",
     "reference.md",
 )
-MAKERS = (study, lambdas, fusion, security, deploy, choosing, reference, run_files)
+MAKERS = (study, lambdas, fusion, starts, security, deploy, choosing, reference, run_files)
 """Imported for the tables that they keep."""
 
 

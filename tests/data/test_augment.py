@@ -36,14 +36,11 @@ def test_chances_and_strengths_are_the_published_ones() -> None:
     assert offsets.abs().amax(dim=0).tolist() == pytest.approx([0.4, 0.4, 0.4, 0.1], abs=1e-3)
 
 
-def test_grey_images_keep_their_colour_and_tiny_ones_their_content() -> None:
-    digits = augmentation_for((1, 8, 8), flip=False)
-    drawn = draws(digits)
-    assert not drawn[:, 4:].any()
-    assert float((drawn[:, 2] * drawn[:, 3]).min()) >= 0.6 - 1e-6
-    assert augmentation_for((3, 32, 32), flip=True) == Augmentation()
-    assert augmentation_for((1, 28, 28), flip=True).flip == 0.5
-    assert augmentation_for((3, 32, 32), flip=False).flip == 0.0
+def test_grey_images_keep_their_colour() -> None:
+    assert not draws(augmentation_for((1, 8, 8), flip=False, crop=0.6))[:, 4:].any()
+    assert augmentation_for((3, 32, 32), flip=True, crop=0.2) == Augmentation()
+    assert augmentation_for((1, 28, 28), flip=True, crop=0.2).flip == 0.5
+    assert augmentation_for((3, 32, 32), flip=False, crop=0.2).flip == 0.0
 
 
 @pytest.mark.parametrize("shape", [(3, 32, 32), (1, 8, 8)])

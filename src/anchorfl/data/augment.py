@@ -78,23 +78,12 @@ UNCHANGED = Augmentation(
 """Nothing happens to an image."""
 
 
-TINY, TINY_CROP = 8, 0.6
-"""Of images up to this side a view keeps more: a fifth of them would be three pixels."""
-
-
-def augmentation_for(
-    shape: tuple[int, int, int], flip: bool, crop: float | None = None
-) -> Augmentation:
-    """The recipe for images of a shape: grey images keep their one colour, tiny ones their content.
-
-    `crop` is the smallest share of the area that a view keeps, where it is not the recipe's.
-    """
-    recipe = Augmentation(flip=0.5 if flip else 0.0)
+def augmentation_for(shape: tuple[int, int, int], flip: bool, crop: float) -> Augmentation:
+    """The recipe for images of a shape: a view keeps a share `crop` at least, and grey stays grey."""
+    recipe = Augmentation(area=(crop, 1.0), flip=0.5 if flip else 0.0)
     if shape[0] == 1:
         recipe = replace(recipe, jitter=(0.0, 0.0, 0.0, 0.0), jitter_chance=0.0, grey_chance=0.0)
-    if crop is None and min(shape[1:]) <= TINY:
-        crop = TINY_CROP
-    return recipe if crop is None else replace(recipe, area=(crop, 1.0))
+    return recipe
 
 
 def crop_and_flip(images: Tensor, crop: Tensor) -> Tensor:

@@ -81,6 +81,7 @@ def distill(
     student = build_network(student_model(teacher), card.facts, config.seed + 1).to(device)
     student.to(memory_format=LAYOUT)  # type: ignore[call-overload]
     images = source.images.to(device)
+    assert config.data.crop is not None  # a resolved experiment has it
     recipe = augmentation_for(card.facts.shape, bool(config.data.flip), config.data.crop)
     draw = generator(config.seed, "distill")
     optimizer = torch.optim.SGD(student.parameters(), LR, MOMENTUM, weight_decay=DECAY, nesterov=True)

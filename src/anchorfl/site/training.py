@@ -36,6 +36,7 @@ class Trainer:
         self.network = self.runner.network
         self.stepper = stepper or EagerStepper()
         self.target = None if task.target is None else task.target.to(device)
+        assert data.crop is not None  # a resolved experiment has it
         self.augmentation = augmentation_for(task.facts.shape, bool(data.flip), data.crop)
         if not train.augment:
             self.augmentation = UNCHANGED

@@ -1,0 +1,212 @@
+"""The tables of docs/fusion.md on a common start: what it adds, how it was made, many sites."""
+
+from __future__ import annotations
+
+import statistics
+
+from benchmarks.tables.figures import RECORDS, Row, lines, percent, run, table
+from benchmarks.tables.fusion import of_seeds
+
+from anchorfl.runs import Summary
+
+
+@table("start-widths")
+def start_widths() -> list[Row]:
+    """What more numbers buy, where nobody trains."""
+    rows = [["`describe.width`, fields, sums", "held out", "test", "MB"]]
+    for found in lines("start-widths.jsonl"):
+        if found["ridge"] == 0.001:
+            side = found["fields"]
+            name = f"{found['width']:,}, {side} x {side}, {found['sums']}"
+            numbers = [f"{found[key]:.1f}" for key in ("validation", "test", "MB")]
+            rows.append([name, *numbers])
+    return rows
+
+
+STARTED = {
+    "CIFAR-10, 5": ("cifar10", "cifar10-k5"),
+    "CIFAR-10, 10": ("cifar10-k10", "cifar10-k10"),
+    "SVHN, 5": ("svhn", "svhn-k5"),
+    "CIFAR-100, 5": ("cifar100", "cifar100-k5"),
+}
+"""Column: the data set, or the runs, from scratch, and the runs from a start."""
+
+
+def started(prefix: str) -> list[Summary]:
+    return [run(f"start/{path.name}").summary for path in sorted(RECORDS.glob(f"start/{prefix}-*"))]
+
+
+@table("start")
+def from_a_start() -> list[Row]:
+    """alpha 0.05; the mean over seeds and their standard deviation, in a column on the same draws."""
+    scratch = [x for x in lines("fusions-h200.jsonl") if x["method"] == "v4" and x["alpha"] == 0.05]
+    rows = [["", *STARTED]]
+    for rule, name in (
+        ("sketch-guided", "from scratch, one exchange"),
+        ("joint-sketch-ridge", "from scratch, two"),
+    ):
+        cells = []
+        for data, prefix in STARTED.values():
+            seeds = [int(path.name[-1]) for path in RECORDS.glob(f"start/{prefix}-*")]
+            own = [x["accuracy"][rule] for x in scratch if x["dataset"] == data and x["seed"] in seeds]
+            own = own or [each.final_accuracy[rule] for each in started(f"scratch-{prefix}")]
+            cells.append(of_seeds(own))
+        rows.append([name, *cells])
+    for rule, name in (
+        ("sketch-lda", "start, nobody trains: `sketch-lda`"),
+        ("class-mean", "start, encoders alone: `class-mean`"),
+        ("sketch-guided", "**start, one exchange: `sketch-guided`**"),
+        ("joint-sketch-ridge", "**start, two: `joint-sketch-ridge`**"),
+    ):
+        found = [started(prefix) for _, prefix in STARTED.values()]
+        rows.append([name, *(of_seeds([x.final_accuracy[rule] for x in own]) for own in found)])
+    for name, rule in (
+        ("MB up per client, one exchange", "sketch-guided"),
+        ("two", "joint-sketch-ridge"),
+    ):
+        sizes = [(started(p)[0].fusion_bytes or {})[rule] for _, p in STARTED.values()]
+        rows.append([name, *(f"{size / 1e6:.0f}" for size in sizes)])
+    times = [statistics.median(x.train_seconds for x in started(p)) for _, p in STARTED.values()]
+    rows.append(["training, s on one H200", *(f"{each:.0f}" for each in times)])
+    return rows
+
+
+DATA = ("cifar10", "cifar100", "svhn")
+NETWORKS = {
+    "none": "synthetic pictures",
+    "earlier-none": "the same without signs, views mirrored",
+    "imagenet": "ImageNet (EfficientNet-Lite0)",
+}
+
+
+def sums_alone(kind: str, data: str, width: int) -> Summary | None:
+    """Where nobody trained, or of the sums of a run whose clients did: they are the same."""
+    names = [
+        f"{kind}-{data}-{width}",
+        *([f"{data}-k5-seed1"] if (kind, width) == ("none", 4000) else []),
+    ]
+    found = [name for name in names if (RECORDS / "start" / name).is_dir()]
+    return run(f"start/{found[0]}").summary if found else None
+
+
+@table("start-none")
+def nobody_trains() -> list[Row]:
+    """Sums alone; what is in brackets is of ridge regression on the same sums."""
+    rows = [["network", "`describe.width`", "CIFAR-10", "CIFAR-100", "SVHN", "MB up per client"]]
+    for kind, name in NETWORKS.items():
+        for width in (3000, 4000, 6000):
+            ends = [sums_alone(kind, data, width) for data in DATA]
+            known = [end for end in ends if end is not None]
+            if not known:
+                continue
+            cells = [
+                "not measured"
+                if end is None
+                else f"{percent(end.final_accuracy['sketch-lda'])}"
+                f" ({percent(end.final_accuracy['sketch-ridge'])})"
+                for end in ends
+            ]
+            sizes = [(end.fusion_bytes or {})["sketch-lda"] / 1e6 for end in known]
+            rows.append([name, f"{width:,}", *cells, f"{min(sizes):.1f} to {max(sizes):.1f}"])
+    return rows
+
+
+@table("start-pictures")
+def pictures() -> list[Row]:
+    """Held-out images, `sketch-lda`: what the pictures contain, and whether views are mirrored."""
+    rows = [["pictures", "views in training", "CIFAR-10", "SVHN"]]
+    found = [x for x in lines("start-choices.jsonl") if x["kind"] == "pictures"]
+    made = dict.fromkeys((x["pictures"], x["mirrored_views"]) for x in found)
+    for kind, mirrored in sorted(made, key=lambda each: (each[0], not each[1])):
+        own = {x["data"]: x for x in found if (x["pictures"], x["mirrored_views"]) == (kind, mirrored)}
+        cells = [percent(own[data]["sketch-lda"]) for data in ("cifar10", "svhn")]
+        rows.append([kind, "mirrored by half" if mirrored else "as they are", *cells])
+    return rows
+
+
+@table("start-views")
+def views() -> list[Row]:
+    """Held-out images: how little a training view keeps, and what trained encoders are shown."""
+    rules = ("class-mean", "sketch-guided", "joint-sketch-ridge")
+    rows = [["data", "seed", "`data.crop`", "`model.zoom`", "owner", *(f"`{rule}`" for rule in rules)]]
+    for x in lines("start-choices.jsonl"):
+        if x["kind"] != "views" or x.get("lr", 0.05) != 0.05:
+            continue
+        if x["data"] == "cifar10" and not x["mirrored"]:
+            continue
+        zoom = " and ".join(f"{share:g}" for share in x["shown"])
+        cells = [percent(x[rule]) for rule in ("owner", *rules)]
+        name = {"cifar10": "CIFAR-10", "svhn": "SVHN"}[x["data"]]
+        rows.append([name, str(x["seed"]), f"{x['crop']:g}", zoom, *cells])
+    return rows
+
+
+GUIDED = {
+    "digits, five clients": "guide/digits",
+    "CIFAR-10, five clients, from a start": "start/cifar10-k5",
+    "CIFAR-10, ten clients, from a start": "start/cifar10-k10",
+    "CIFAR-10, ten clients, from scratch": "start/scratch-cifar10-k10",
+    "CIFAR-100, five clients, from a start": "start/cifar100-k5",
+    "SVHN, five clients, from a start": "start/svhn-k5",
+}
+
+
+@table("guided")
+def guided() -> list[Row]:
+    """The guided rule beside its guide, draw by draw."""
+    rows = [["data", "draws", "`sketch-lda`", "`sketch-guided`", "smallest gain", "largest gain"]]
+    for name, prefix in GUIDED.items():
+        paths = sorted(RECORDS.glob(f"{prefix}-*"))
+        ends = [run(str(path.relative_to(RECORDS))).summary for path in paths]
+        alone, both = (
+            [x.final_accuracy[rule] for x in ends] for rule in ("sketch-lda", "sketch-guided")
+        )
+        gains = [100 * (after - before) for before, after in zip(alone, both, strict=True)]
+        means = [percent(statistics.mean(each)) for each in (alone, both)]
+        rows.append([name, str(len(ends)), *means, f"{min(gains):+.1f}", f"{max(gains):+.1f}"])
+    return rows
+
+
+CLIENTS = (5, 10, 20, 50, 100)
+BY_CLIENTS = {
+    "from scratch, sums alone: `sketch-lda`": ("scratch", "sketch-lda"),
+    "from scratch, encoders alone: `class-mean`": ("scratch", "class-mean"),
+    "from scratch, one exchange: `sketch-guided`": ("scratch", "sketch-guided"),
+    "from scratch, two: `joint-sketch-ridge`": ("scratch", "joint-sketch-ridge"),
+    "start, sums alone: `sketch-lda`": ("start", "sketch-lda"),
+    "start, encoders alone: `class-mean`": ("start", "class-mean"),
+    "**start, one exchange: `sketch-guided`**": ("start", "sketch-guided"),
+    "**start, two: `joint-sketch-ridge`**": ("start", "joint-sketch-ridge"),
+}
+
+
+def by_clients(kind: str, rule: str) -> dict[int, float]:
+    """Accuracy by the number of clients, where that was measured."""
+    runs = {clients: run(f"clients/{kind}-{clients}").summary for clients in CLIENTS}
+    found = {clients: end.final_accuracy.get(rule) for clients, end in runs.items()}
+    return {clients: share for clients, share in found.items() if share is not None}
+
+
+def pretrained() -> float:
+    """ImageNet's network, sums alone: the same with any number of clients."""
+    return run("start/imagenet-cifar10-3000").summary.final_accuracy["sketch-lda"]
+
+
+@table("clients")
+def against_clients() -> list[Row]:
+    """CIFAR-10, alpha 0.1, 20 epochs, seed 1."""
+    rows = [["clients", *map(str, CLIENTS)]]
+    for name, (kind, rule) in BY_CLIENTS.items():
+        found = by_clients(kind, rule)
+        cells = [percent(found[each]) if each in found else "not measured" for each in CLIENTS]
+        rows.append([name, *cells])
+    rows.append(["ImageNet network, sums alone: `sketch-lda`", *[percent(pretrained())] * len(CLIENTS)])
+    ends = [run(f"clients/start-{each}").summary for each in CLIENTS]
+    for name, rule in (
+        ("start: MB up per client, one exchange", "sketch-guided"),
+        ("two", "joint-sketch-ridge"),
+    ):
+        sizes = [(end.fusion_bytes or {}).get(rule) for end in ends]
+        rows.append([name, *(f"{size / 1e6:.0f}" if size else "not measured" for size in sizes)])
+    rows.append(["training, s on one H200", *(f"{end.train_seconds:.0f}" for end in ends)])
+    return rows
