@@ -8,6 +8,7 @@ from statistics import mean
 
 from anchorfl.report.colours import PALETTE
 from anchorfl.report.compare.groups import Group, all_fusions, one_line
+from anchorfl.report.console import file_word
 from anchorfl.runs import Run
 
 
@@ -110,8 +111,3 @@ def largest(run: Run, reading: str) -> dict[int, float]:
 def limits_of(lines: Sequence[Line]) -> tuple[float, float]:
     low = min((value for line in lines for value in line.low), default=0.0)
     return low, max((value for line in lines for value in line.high), default=1.0)
-
-
-def file_word(name: str) -> str:
-    """Letters, digits, dots and dashes: a name from somebody else's file leads nowhere else."""
-    return "".join(each if each.isalnum() or each in "-." else "-" for each in name)
