@@ -172,7 +172,7 @@ def test_the_page_links_to_every_run(groups: list[Group], tmp_path: Path) -> Non
     rows = data["more_tables"][0]["rows"]
     assert rows[0][0] == {"text": "a b", "link": "../runs/a%20b/report.html"}
     assert rows[1][0]["link"].endswith("benchmarks/records/digits/v12-seed1")
-    assert [chart["limits"] for chart in data["charts"][:-2]] == [data["charts"][0]["limits"]] * 4
+    assert [chart["scale"] for chart in data["charts"][:-2]] == ["accuracy, %"] * 4
     assert all(len(each["low"]) == len(each["x"]) for each in data["charts"][0]["series"])
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
-from anchorfl.report.colours import PALETTE
-from anchorfl.report.compare.groups import Group, all_fusions, one_line
+from anchorfl.report.colours import PALETTE, fusion_colour
+from anchorfl.report.compare.groups import Group, all_fusions
+from anchorfl.report.compare.table import fusion_words
 from anchorfl.report.console import file_word
 from anchorfl.runs import Run
 
@@ -27,7 +28,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """`name` is that of its file; `limits` are shared by all charts of one quantity."""
+    """`name` is that of its file; `limits` are shared by all charts of one quantity.
+
+    `colour` is that of the fusion whose chart it is.
+    """
 
     name: str
     title: str
@@ -35,6 +39,7 @@ class Chart:
     log: bool
     lines: list[Line]
     limits: tuple[float, float]
+    colour: str | None = None
 
 
 def charts_of(groups: Sequence[Group]) -> list[Chart]:
@@ -47,11 +52,12 @@ def charts_of(groups: Sequence[Group]) -> list[Chart]:
     charts = [
         Chart(
             f"accuracy-{file_word(name)}",
-            f"{one_line(name)}: accuracy, %",
+            f"{fusion_words(name, groups)}: accuracy, %",
             "accuracy, %",
             False,
             lines,
             limits,
+            fusion_colour(name),
         )
         for name, lines in fusions.items()
     ]
