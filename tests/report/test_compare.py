@@ -131,6 +131,31 @@ def test_a_run_that_stopped_or_is_not_there_is_refused(tmp_path: Path) -> None:
     assert "typo: no such folder" in done.stderr
 
 
+def test_of_several_folders_what_is_no_finished_run_is_left_out_with_a_line(tmp_path: Path) -> None:
+    for run in recorded("v4", seeds=(1, 2)):
+        shutil.copytree(run.folder, tmp_path / "runs" / run.folder.name)
+    going = tmp_path / "runs" / "v4-going"
+    shutil.copytree(tmp_path / "runs" / "v4-seed1", going)
+    for summary in going.glob("summary.json*"):
+        summary.unlink()
+    (tmp_path / "runs" / "stray.txt").write_text("")
+    (tmp_path / "runs" / "figures").mkdir()
+    names = sorted(f"runs/{path.name}" for path in (tmp_path / "runs").iterdir())
+    done = command("compare", *names, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:3] == [
+        "left out: runs/figures: is not a run's folder (no config.yaml)",
+        "left out: runs/stray.txt: is no run",
+        "left out: runs/v4-going: is not finished",
+    ]
+    assert "over seeds 1, 2" in done.stdout
+    refused = command("compare", "runs/v4-going", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "runs/v4-going: did not finish" in refused.stderr
+    refused = command("compare", "runs/v4-going", "runs/stray.txt", cwd=tmp_path)
+    assert "name at least one finished run's folder" in refused.stderr
+
+
 def test_runs_of_a_method_that_is_not_installed_compare_all_the_same(tmp_path: Path) -> None:
     (known, other) = recorded("v4", "v12", seeds=(1,))
     shutil.copytree(other.folder, tmp_path / "elsewhere")

@@ -15,9 +15,9 @@ from anchorfl.report.compare.charts import charts_of, largest_lambdas
 from anchorfl.report.compare.figures import write_figures
 from anchorfl.report.compare.files import write_tables
 from anchorfl.report.compare.groups import Group, group_runs
-from anchorfl.report.compare.latex import escaped
 from anchorfl.report.compare.page import write_page
 from anchorfl.report.compare.table import accuracy_table, difference_table
+from anchorfl.report.latex import escaped
 from anchorfl.runs import Run, RunFolder
 from tests.conftest import command
 from tests.report.recorded import recorded
@@ -70,7 +70,11 @@ def test_latex_is_whole_and_the_best_is_bold(groups: list[Group], tmp_path: Path
     assert text.count("{") == text.count("}")
     assert text.count("$") % 2 == 0
     assert text.count(r"\mathbf{") == len(table.best) > 0
-    assert r"\caption{Accuracy, \%, on digits (dirichlet, alpha 0.05, 5 clients): mean $\pm$" in text
+    assert (
+        r"\caption{Accuracy, \%, on digits (dirichlet, alpha 0.05, 5 clients, 355 test images): mean"
+        in text
+    )
+    assert r"\label{tab:c-accuracy}" in text
     assert "The draw varies with the seed." in text
     row, column = min(table.best)
     best = table.rows[row][column].split(" ± ")
@@ -168,7 +172,7 @@ def test_the_page_links_to_every_run(groups: list[Group], tmp_path: Path) -> Non
     rows = data["more_tables"][0]["rows"]
     assert rows[0][0] == {"text": "a b", "link": "../runs/a%20b/report.html"}
     assert rows[1][0]["link"].endswith("benchmarks/records/digits/v12-seed1")
-    assert [chart["limits"] for chart in data["charts"][:-2]] == [data["charts"][0]["limits"]] * 4
+    assert [chart["scale"] for chart in data["charts"][:-2]] == ["accuracy, %"] * 4
     assert all(len(each["low"]) == len(each["x"]) for each in data["charts"][0]["series"])
 
 

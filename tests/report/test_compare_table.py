@@ -51,11 +51,11 @@ def test_means_deviations_and_the_best_of_each_fusion() -> None:
     assert table.headings[-1] == "largest lambda"
     for row, own in zip(table.rows, (runs[:3], runs[3:]), strict=True):
         shares = [run.summary.accuracy("feature-mean") or 0 for run in own]
-        cell = row[table.headings.index("feature-mean")]
+        cell = row[table.headings.index("feature-mean (primary)")]
         assert cell == f"{100 * mean(shares):.1f} ± {100 * stdev(shares):.1f}"
     assert [row[-1] for row in table.rows] == ["-", "519,492"]
     assert "over seeds 1, 2, 3" in table.title
-    assert (0, table.headings.index("feature-mean")) in table.best
+    assert (0, table.headings.index("feature-mean (primary)")) in table.best
 
 
 def test_equal_as_written_is_equally_good_and_one_alone_is_not_best() -> None:
@@ -76,7 +76,7 @@ def test_differences_are_paired_over_the_seeds_that_both_have() -> None:
     groups = group_runs([*ours, *theirs])
     table = difference_table(groups, groups[0])
     assert table.headings == ["fusion", "method", "difference", "p", "n"]
-    row = next(row for row in table.rows if row[0] == "feature-mean")
+    row = next(row for row in table.rows if row[0] == "feature-mean (primary)")
     found = [
         (a.summary.accuracy("feature-mean") or 0) - (b.summary.accuracy("feature-mean") or 0)
         for a, b in zip(ours, theirs, strict=False)
@@ -90,7 +90,7 @@ def test_differences_are_paired_over_the_seeds_that_both_have() -> None:
 def test_a_difference_has_its_sign(share: float, cell: str) -> None:
     one, two = recorded("v4", "v12", seeds=(1,))
     groups = group_runs([with_accuracy(one, a=0.9), with_accuracy(two, a=share)])
-    assert difference_table(groups, groups[0]).rows == [["a", "v12", cell, "-", "1"]]
+    assert difference_table(groups, groups[0]).rows == [["a (primary)", "v12", cell, "-", "1"]]
 
 
 def test_by_fusion_says_the_same() -> None:

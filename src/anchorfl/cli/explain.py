@@ -154,18 +154,8 @@ def compare(
       anchorfl compare runs/demo/* --baseline v4
       anchorfl compare runs/* --page compare.html --table compare.tex --figures figures
     """
-    from anchorfl.report.compare import show_comparison
-    from anchorfl.report.console import make_console, say
-    from anchorfl.runs import read_run
+    from anchorfl.report.compare import finished_runs, show_comparison
+    from anchorfl.report.console import make_console
 
-    found, console = [], make_console()
-    for folder in runs:
-        try:
-            found.append(read_run(folder))
-        except UserError as error:
-            if len(runs) == 1 or not folder.exists():
-                raise
-            say(console, f"left out: {error}")
-    if not found:
-        raise UserError("compare: name at least one run's folder")
-    show_comparison(console, found, baseline, page, table, figures)
+    console = make_console()
+    show_comparison(console, finished_runs(console, runs), baseline, page, table, figures)

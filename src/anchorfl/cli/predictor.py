@@ -33,7 +33,8 @@ def fuse(
         typer.Option(help="Write the predictor of the first fusion there.", show_default=False),
     ] = None,
     table: Annotated[
-        Path | None, typer.Option(help="Also write the table there: .md or .csv.", show_default=False)
+        Path | None,
+        typer.Option(help="Also write the table there: .md, .tex or .csv.", show_default=False),
     ] = None,
     trust: Trust = False,
 ) -> None:

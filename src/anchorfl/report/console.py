@@ -52,6 +52,11 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() or each == "\n" else REPLACED for each in text)
 
 
+def file_word(name: str) -> str:
+    """Letters, digits, dots and dashes: a name from somebody else's file leads nowhere else."""
+    return "".join(each if each.isalnum() or each in "-." else "-" for each in name)
+
+
 def say(console: Console, line: str, style: str | None = None) -> None:
     """One line, as it is: not wrapped, not coloured by guesswork."""
     console.print(printable(line), style=style, soft_wrap=True, highlight=False, markup=False)

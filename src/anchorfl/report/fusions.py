@@ -12,9 +12,35 @@ from anchorfl.report.numbers import percent
 from anchorfl.report.table_files import write_table
 from anchorfl.report.tables import best_client, plain_table
 
+HEADINGS = [
+    *("fusion", "accuracy, %", "% wrong class, same owner", "% wrong owner"),
+    *("MB up per client", "server, s", "ms per image", "MFLOP per image"),
+]
+"""Who it is, how good, and from the fifth on what it costs."""
+
 
 def show_fusions(console: Console, found: FusedAgain, table: Path | None) -> None:
     """Accuracy by fusion, and where the errors lie that the owner of the true class avoids."""
+    rows = fusion_rows(found)
+    title = "fusions of the same uploads"
+    wide = plain_table(HEADINGS, rows, title)
+    if wide.fits(console):
+        console.print(wide)
+    else:
+        for columns, name in ((slice(1, 4), title), (slice(4, 8), "what they cost")):
+            parts = [[row[0], *row[columns]] for row in (HEADINGS, *rows) if any(row[columns])]
+            console.print(plain_table(parts[0], parts[1:], name))
+    say(console, "owner: the client that holds most of the true class, used alone")
+    say(console, "% wrong: of all images, those that the owner gets right and the fusion does not")
+    if table is not None:
+        write_table(title, HEADINGS, rows, table)
+        say(console, f"table: {table}")
+    for name, why in found.missing.items():
+        say(console, f"{name}: not tried, {why}")
+
+
+def fusion_rows(found: FusedAgain) -> list[list[str]]:
+    """The best first; below them a single client, and the owners."""
     rows = []
     for name, accuracy in sorted(found.evaluation.accuracy().items(), key=lambda pair: -pair[1]):
         shares = (accuracy, *found.gaps(name))
@@ -32,13 +58,4 @@ def show_fusions(console: Console, found: FusedAgain, table: Path | None) -> Non
     if alone is not None:
         rows.append(["best single client", percent(alone), *[""] * 6])
         rows.append(["owner (oracle)", percent(found.oracle()), *[""] * 6])
-    headings = ["fusion", "accuracy, %", "% wrong class, same owner", "% wrong owner"]
-    headings += ["MB up per client", "server, s", "ms per image", "MFLOP per image"]
-    console.print(plain_table(headings, rows, "fusions of the same uploads"))
-    say(console, "owner: the client that holds most of the true class, used alone")
-    say(console, "% wrong: of all images, those that the owner gets right and the fusion does not")
-    if table is not None:
-        write_table(headings, rows, table)
-        say(console, f"table: {table}")
-    for name, why in found.missing.items():
-        say(console, f"{name}: not tried, {why}")
+    return rows

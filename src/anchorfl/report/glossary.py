@@ -1,8 +1,9 @@
-"""The terms on a run's page, explained where they are hovered over and at its foot."""
+"""The terms on a page, explained where they are hovered over and at its foot."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 
 from anchorfl.errors import UserError
 from anchorfl.registry import FUSIONS, METHODS
@@ -34,10 +35,38 @@ OF_LAMBDA = {
 }
 
 
+COMPARED = {
+    "standard deviation": "Over seeds, of a sample: divided by their number less one.",
+    "difference": "A method's accuracy minus the baseline's, seed by seed, in points.",
+    "p": "The share of all ways to sign the n differences whose sum is at least as far from 0 as"
+    " theirs; never below 2 / 2^n.",
+    "n": "How many seeds both have.",
+}
+ON_COMPARISONS = (
+    *("client", "round", "fusion", "primary"),
+    *("base loss B", "align loss A", "lambda", "raw lambda", "effective lambda", "largest lambda"),
+    *COMPARED,
+)
+
+
 def glossary(run: Run) -> list[tuple[str, str]]:
     """Terms and their meaning, those of lambda where there is one; then the method and its fusions."""
-    terms = GENERAL | (OF_LAMBDA if run.largest_lambda is not None else {})
-    return [*terms.items(), *method_line(run.method), *fusion_lines(run)]
+    return [*terms_of([run]).items(), *method_line(run.method), *fusion_lines([run])]
+
+
+def comparison_glossary(runs: Sequence[Run], baseline: bool) -> list[tuple[str, str]]:
+    """The same of several runs, and of their differences where they are held against a baseline."""
+    terms = terms_of(runs) | (COMPARED if baseline else {})
+    methods = dict.fromkeys(run.method for run in runs)
+    return [
+        *((term, terms[term]) for term in ON_COMPARISONS if term in terms),
+        *(line for name in methods for line in method_line(name)),
+        *fusion_lines(runs),
+    ]
+
+
+def terms_of(runs: Sequence[Run]) -> dict[str, str]:
+    return GENERAL | (OF_LAMBDA if any(run.largest_lambda is not None for run in runs) else {})
 
 
 def method_line(name: str) -> list[tuple[str, str]]:
@@ -48,9 +77,10 @@ def method_line(name: str) -> list[tuple[str, str]]:
         return []
 
 
-def fusion_lines(run: Run) -> list[tuple[str, str]]:
+def fusion_lines(runs: Sequence[Run]) -> list[tuple[str, str]]:
     """Of the fusions that are imported already: importing them for a line would take seconds."""
-    names = [name for name in run.summary.final_accuracy or {} if name in FUSIONS]
+    named = dict.fromkeys(name for run in runs for name in run.summary.final_accuracy or {})
+    names = [name for name in named if name in FUSIONS]
     lines = {name: (inspect.getdoc(FUSIONS.get(name)) or "").partition("\n")[0] for name in names}
     return [(name, line) for name, line in lines.items() if line]
 

@@ -1,4 +1,4 @@
-// A chart of a page: curves by round that can be hovered over, zoomed into and hidden.
+// Charts of a page: curves by round that can be hovered over, zoomed into and hidden.
 const SVG = "http://www.w3.org/2000/svg", W = window.innerWidth < 600 ? 360 : 640, H = 300, L = 58, R = 12, T = 10, B = 30;
 
 function add(parent, tag, text, attributes) {
@@ -46,7 +46,9 @@ class Chart {
   constructor(parent, spec) {
     this.spec = spec; this.hidden = new Set();
     const figure = add(parent, "figure");
-    explained(add(figure, "figcaption"), spec.title);
+    const caption = add(figure, "figcaption");
+    if (spec.colour) add(caption, "span", null, { class: "swatch" }).style.background = spec.colour;
+    explained(caption, spec.title);
     this.svg = add(figure, "svg", null, { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": spec.title });
     this.tip = add(figure, "div", "", { class: "tip" });
     const legend = add(figure, "div", null, { class: "legend" });
@@ -62,22 +64,29 @@ class Chart {
         button.classList.toggle("off"); this.draw();
       };
     });
-    const every = spec.series.flatMap(series => series.x);
-    this.full = [Math.min(...every), Math.max(...every)];
-    if (this.full[0] === this.full[1]) this.full = [this.full[0] - .5, this.full[1] + .5];
-    this.range = this.full;
     this.svg.addEventListener("pointermove", event => this.hover(event));
     this.svg.addEventListener("pointerleave", () => { this.tip.textContent = ""; this.mark(null); });
     this.svg.addEventListener("pointerdown", event => { this.from = this.at(event); });
     this.svg.addEventListener("pointerup", event => {
       const to = this.at(event);
       if (this.from !== undefined && Math.abs(to - this.from) > .02 * (this.range[1] - this.range[0])) {
-        this.range = [Math.min(this.from, to), Math.max(this.from, to)]; this.draw();
+        this.zoom([Math.min(this.from, to), Math.max(this.from, to)]);
       }
       this.from = undefined;
     });
-    this.svg.addEventListener("dblclick", () => { this.range = this.full; this.draw(); });
-    this.draw();
+    this.svg.addEventListener("dblclick", () => this.zoom(this.full()));
+  }
+  full() {
+    const every = this.beside.flatMap(chart => chart.spec.series).flatMap(series => series.x);
+    const low = Math.min(...every), high = Math.max(...every);
+    return low === high ? [low - .5, high + .5] : [low, high];
+  }
+  zoom(range) {
+    for (const chart of this.beside) { chart.range = range; chart.draw(); }
+  }
+  scaled() {  // what the height is for: hiding a curve leaves a scale that is shared as it is
+    const scale = this.spec.scale;
+    return scale ? this.beside.filter(chart => chart.spec.scale === scale).flatMap(chart => chart.spec.series) : this.shown();
   }
   shown() { return this.spec.series.filter(series => !this.hidden.has(series.group)); }
   height(y) { return this.spec.log ? (y > 0 ? Math.log10(y) : null) : y; }
@@ -88,12 +97,12 @@ class Chart {
   draw() {
     this.svg.replaceChildren();
     const [x0, x1] = this.range, inside = [];
-    for (const series of this.shown())
-      series.x.forEach((x, i) => {
-        const y = series.y[i] === null ? null : this.height(series.y[i]);
-        if (y !== null && x >= x0 && x <= x1) inside.push(y);
-      });
-    if (this.spec.limits) inside.splice(0, inside.length, ...this.spec.limits.map(y => this.height(y)).filter(y => y !== null));
+    for (const series of this.scaled())
+      for (const values of [series.y, series.low || [], series.high || []])
+        values.forEach((value, i) => {
+          const y = value === null ? null : this.height(value);
+          if (y !== null && series.x[i] >= x0 && series.x[i] <= x1) inside.push(y);
+        });
     let low = Math.min(...inside), high = Math.max(...inside);
     if (!inside.length) { low = 0; high = 1; }
     if (low === high) { low -= .5; high += .5; }
@@ -138,4 +147,9 @@ class Chart {
     const values = this.shown().map(series => [series.name, series.y[series.x.indexOf(x)]]).filter(pair => pair[1] !== undefined);
     this.tip.textContent = `round ${x}: ` + values.map(([name, y]) => `${name} ${quantity(y)}`).join(", ");
   }
+}
+function drawCharts(parent, specs) {  // those with a scale lie side by side: they share one zoom
+  const charts = specs.map(spec => new Chart(parent, spec)), together = charts.filter(chart => chart.spec.scale);
+  for (const chart of charts) chart.beside = chart.spec.scale ? together : [chart];
+  for (const chart of charts) { chart.range = chart.full(); chart.draw(); }
 }

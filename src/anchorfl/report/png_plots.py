@@ -142,7 +142,7 @@ def finish_by_round(figure: Figure, axes: Axes, title: str, path: Path) -> Path:
     """What every figure over rounds shares."""
     axes.set(xlabel="round")
     axes.set_title(plain(title), fontsize=10, loc="left")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.grid(alpha=0.15)
     axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
     return save(figure, path)

@@ -7,7 +7,6 @@ from statistics import mean
 
 import numpy as np
 from numpy.typing import NDArray
-from rich import box
 from rich.console import JustifyMethod
 from rich.markup import escape
 from rich.table import Table
@@ -15,6 +14,7 @@ from rich.table import Table
 from anchorfl.objective import label_entropy
 from anchorfl.report.console import printable
 from anchorfl.report.numbers import megabytes, percent, quantity
+from anchorfl.report.whole_words import WholeWords
 from anchorfl.runs import Summary
 
 STATISTICS_WIDTH, LABEL_WIDTH = 40, 6
@@ -88,12 +88,13 @@ def result_table(summary: Summary) -> Table:
     return table
 
 
-def plain_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> Table:
+def plain_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> WholeWords:
     """Columns as wide as their cells; a long heading folds before a number is cut."""
     table = new_table(title)
     for number, heading in enumerate(headings):
         widest = max((len(row[number]) for row in rows), default=0)
-        prose = any(" " in row[number] for row in rows)
+        names = number == 0 and any(row[0][:1].isalpha() for row in rows)
+        prose = names or any(" " in row[number] for row in rows)
         justify: JustifyMethod = "left" if prose else "right"
         table.add_column(
             cell(heading), justify=justify, min_width=None if prose else widest, overflow="fold"
@@ -108,8 +109,8 @@ def cell(text: str) -> str:
     return escape(printable(text))
 
 
-def new_table(title: str) -> Table:
-    return Table(title=cell(title), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+def new_table(title: str) -> WholeWords:
+    return WholeWords(printable(title))
 
 
 def spreadsheet_cell(value: object) -> str:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
-from anchorfl.report.colours import PALETTE
-from anchorfl.report.compare.groups import Group, all_fusions, one_line
+from anchorfl.report.colours import PALETTE, fusion_colour
+from anchorfl.report.compare.groups import Group, all_fusions
+from anchorfl.report.compare.table import fusion_words
+from anchorfl.report.console import file_word
 from anchorfl.runs import Run
 
 
@@ -26,7 +28,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """`name` is that of its file; `limits` are shared by all charts of one quantity."""
+    """`name` is that of its file; `limits` are shared by all charts of one quantity.
+
+    `colour` is that of the fusion whose chart it is.
+    """
 
     name: str
     title: str
@@ -34,6 +39,7 @@ class Chart:
     log: bool
     lines: list[Line]
     limits: tuple[float, float]
+    colour: str | None = None
 
 
 def charts_of(groups: Sequence[Group]) -> list[Chart]:
@@ -46,11 +52,12 @@ def charts_of(groups: Sequence[Group]) -> list[Chart]:
     charts = [
         Chart(
             f"accuracy-{file_word(name)}",
-            f"{one_line(name)}: accuracy, %",
+            f"{fusion_words(name, groups)}: accuracy, %",
             "accuracy, %",
             False,
             lines,
             limits,
+            fusion_colour(name),
         )
         for name, lines in fusions.items()
     ]
@@ -110,8 +117,3 @@ def largest(run: Run, reading: str) -> dict[int, float]:
 def limits_of(lines: Sequence[Line]) -> tuple[float, float]:
     low = min((value for line in lines for value in line.low), default=0.0)
     return low, max((value for line in lines for value in line.high), default=1.0)
-
-
-def file_word(name: str) -> str:
-    """Letters, digits, dots and dashes: a name from somebody else's file leads nowhere else."""
-    return "".join(each if each.isalnum() or each in "-." else "-" for each in name)

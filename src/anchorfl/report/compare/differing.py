@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from anchorfl.errors import UserError
+from anchorfl.registry import METHODS
 from anchorfl.runs import INCIDENTAL, Run
 from anchorfl.settings import flatten, resolve
 
@@ -20,16 +21,20 @@ def telling_settings(runs: Sequence[Run]) -> list[dict[str, str]]:
     keys = differing_settings(runs)
     methods = dict.fromkeys(run.method for run in runs)
     within = {name: differing_settings([run for run in runs if run.method == name]) for name in methods}
-    usual = {name: align_defaults(name) for name in methods}
+    usual = {name: defaults_of(name, str(runs[0].settings.get("data.name"))) for name in methods}
     codes = {name: {code_of(run) for run in runs if run.method == name} for name in methods}
+
+    def tells(run: Run, key: str) -> bool:
+        """Of what a method's runs agree on, only what is not the method's own; fusions have columns."""
+        if key in within[run.method]:
+            return True
+        if key == "fusion" or not own_family([run], key):
+            return False
+        return usual[run.method].get(key) != str(run.settings[key])
+
     return [
         ({"code": code_of(run)} if len(codes[run.method]) > 1 else {})
-        | {
-            key: str(run.settings[key])
-            for key in keys
-            if key in run.settings
-            and (key in within[run.method] or usual[run.method].get(key) != str(run.settings[key]))
-        }
+        | {key: str(run.settings[key]) for key in keys if key in run.settings and tells(run, key)}
         for run in runs
     ]
 
@@ -48,14 +53,24 @@ def differing_settings(runs: Sequence[Run]) -> list[str]:
 
 
 def own_family(runs: Sequence[Run], key: str) -> list[Run]:
-    """An align key is compared among the runs of methods that have it."""
-    return [run for run in runs if key in run.settings or not key.startswith("align.")]
+    """Those that a key says anything of: options of a method, of a fusion, of training."""
+    if key.startswith("train."):
+        return [run for run in runs if trains(run.method)]
+    return [run for run in runs if key in run.settings or not key.startswith(("align.", "fusion."))]
 
 
-def align_defaults(method: str) -> dict[str, str]:
-    """What the method's name says already; nothing for a method that is not installed here."""
+def trains(method: str) -> bool:
+    """Taken for granted of a method that is not installed here."""
     try:
-        settings = flatten(resolve(method, {}).to_dict())
+        return METHODS.get(method).trains
+    except UserError:
+        return True
+
+
+def defaults_of(method: str, dataset: str) -> dict[str, str]:
+    """What the method's name says already; nothing for one that is not installed here."""
+    try:
+        settings = flatten(resolve(method, {"data.name": dataset}).to_dict())
     except UserError:
         return {}
-    return {key: str(value) for key, value in settings.items() if key.startswith("align.")}
+    return {key: str(value) for key, value in settings.items()}

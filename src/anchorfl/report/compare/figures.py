@@ -34,5 +34,5 @@ def plot_chart(chart: Chart, setting: str, folder: Path) -> list[Path]:
         margin = MARGIN * (high - low) or 0.5
         axes.set_ylim(low - margin, high + margin)
     paths = [folder / f"{chart.name}{suffix}" for suffix in FORMATS]
-    finish_by_round(figure, axes, f"{chart.title}, on {setting}", paths[0])
+    finish_by_round(figure, axes, f"{chart.title}\non {setting}", paths[0])
     return [paths[0], *(save(figure, path) for path in paths[1:])]

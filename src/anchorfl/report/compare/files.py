@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from anchorfl.errors import UserError
 from anchorfl.files import write_whole
 from anchorfl.report.compare.groups import Group, seed_of
-from anchorfl.report.compare.latex import latex
 from anchorfl.report.compare.table import Table, draws_of
 from anchorfl.report.lambda_tables import markdown
+from anchorfl.report.latex import PACKAGES, latex_table
 from anchorfl.report.table_files import write_csv
-
-FORMATS = (".md", ".csv", ".tex")
-
-
-def check_name(path: Path) -> None:
-    if path.suffix not in FORMATS:
-        raise UserError(f"{path}: a table's name must end in .md, .csv or .tex")
 
 
 def write_tables(groups: Sequence[Group], tables: Sequence[Table], path: Path) -> None:
@@ -27,9 +19,20 @@ def write_tables(groups: Sequence[Group], tables: Sequence[Table], path: Path) -
     if path.suffix == ".csv":
         write_csv(tidy(groups), path)
     elif path.suffix == ".tex":
-        write_whole(path, latex(tables, draws_of(groups)))
+        write_whole(path, in_latex(tables, draws_of(groups), path.stem))
     else:
         write_whole(path, "\n".join([*map(in_markdown, tables), f"{draws_of(groups)}\n"]))
+
+
+def in_latex(tables: Sequence[Table], note: str, stem: str) -> str:
+    """The note ends the first caption; labels are told apart by the file's name."""
+    notes = [f". {note}", *["."] * (len(tables) - 1)]
+    return PACKAGES + "\n".join(
+        latex_table(
+            f"{stem}-{each.name}", each.title + end, each.headings, each.rows, each.names, each.best
+        )
+        for each, end in zip(tables, notes, strict=True)
+    )
 
 
 def in_markdown(table: Table) -> str:

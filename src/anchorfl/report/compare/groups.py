@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from anchorfl.errors import UserError
 from anchorfl.registry import METHODS
 from anchorfl.report.compare.differing import REPEATED, SAME, telling_settings
 from anchorfl.report.console import printable
 from anchorfl.runs import Run
+
+NUMBER = re.compile(r"-?\d+(\.\d*)?(e-?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,11 @@ class Group:
     def largest_lambda(self) -> float | None:
         found = [run.largest_lambda for run in self.runs if run.largest_lambda is not None]
         return max(found, default=None)
+
+    @property
+    def primary(self) -> str | None:
+        """The fusion that makes the predictors."""
+        return next(iter(self.runs[0].summary.final_accuracy or {}), None)
 
     def accuracy(self, fusion: str) -> dict[str, float]:
         """At the end, in 0..1, by seed."""
@@ -68,7 +77,7 @@ def group_runs(runs: Sequence[Run]) -> list[Group]:
         else:
             groups.append(Group(run.method, own, [run]))
     refuse_repetitions(groups)
-    return sorted(named(groups), key=lambda group: place_of(group.method, known))
+    return sorted(named(groups), key=lambda group: place_of(group, known))
 
 
 def named(groups: Sequence[Group]) -> list[Group]:
@@ -81,9 +90,19 @@ def named(groups: Sequence[Group]) -> list[Group]:
     ]
 
 
-def place_of(method: str, known: Sequence[str]) -> int:
-    """As `anchorfl methods` lists them; methods that are not installed here come last."""
-    return known.index(method) if method in known else len(known)
+def place_of(group: Group, known: Sequence[str]) -> tuple[int, str, list[tuple[str, float, str]]]:
+    """As `anchorfl methods` lists them, those that are not installed here last; then by settings."""
+    method = group.method
+    return (
+        known.index(method) if method in known else len(known),
+        method,
+        [(key, *in_order(value)) for key, value in group.settings.items()],
+    )
+
+
+def in_order(value: str) -> tuple[float, str]:
+    """Numbers by size, before words."""
+    return (float(value), "") if NUMBER.fullmatch(value) else (inf, value)
 
 
 def refuse_unfinished(runs: Sequence[Run]) -> None:

@@ -11,7 +11,8 @@ from urllib.parse import quote
 
 from anchorfl.report.compare.charts import Chart, Line, charts_of
 from anchorfl.report.compare.groups import Group, all_fusions, one_line, seed_of
-from anchorfl.report.compare.table import Table, draws_of, setting
+from anchorfl.report.compare.table import Table, draws_of, fusion_words, setting
+from anchorfl.report.glossary import comparison_glossary
 from anchorfl.report.numbers import percent, quantity
 from anchorfl.report.page import fill_page
 from anchorfl.report.page_charts import Series, curve
@@ -21,12 +22,14 @@ SPREAD = "Lines are means over seeds, bands reach from the lowest seed to the hi
 
 
 def write_page(groups: Sequence[Group], tables: Sequence[Table], path: Path) -> Path:
+    runs = [run for group in groups for run in group.runs]
     content = {
         "title": "Comparison",
         "subtitle": f"{setting(groups)}. {draws_of(groups)} {SPREAD}",
         "tables": list(map(shown, tables)),
         "charts": list(map(chart_data, charts_of(groups))),
         "more_tables": [runs_table(groups, path)],
+        "glossary": comparison_glossary(runs, baseline=len(tables) > 1),
     }
     return fill_page(content, path)
 
@@ -39,7 +42,8 @@ def chart_data(chart: Chart) -> dict[str, Any]:
     return {
         "title": chart.title,
         "log": chart.log,
-        "limits": list(chart.limits),
+        "scale": chart.quantity,
+        "colour": chart.colour,
         "series": list(map(series, chart.lines)),
     }
 
@@ -59,7 +63,8 @@ def runs_table(groups: Sequence[Group], page: Path) -> dict[str, Any]:
             link = {"text": one_line(run.folder.resolve().name), "link": link_to(run, page)}
             cells = [percent(run.summary.accuracy(name)) for name in fusions]
             rows.append([link, group.label, seed_of(run), *cells, quantity(run.largest_lambda)])
-    headings = ["run", "method", "seed", *map(one_line, fusions), "largest lambda"]
+    marked = (fusion_words(name, groups) for name in fusions)
+    headings = ["run", "method", "seed", *marked, "largest lambda"]
     title = "every run: accuracy, %"
     return {"title": title, "headings": headings, "rows": rows, "names": 2, "best": []}
 

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table as ConsoleTable
 
 from anchorfl.report.compare.charts import charts_of
 from anchorfl.report.compare.figures import write_figures
-from anchorfl.report.compare.files import check_name, write_tables
+from anchorfl.report.compare.files import write_tables
 from anchorfl.report.compare.groups import Group, baseline_of, group_runs
 from anchorfl.report.compare.page import write_page
 from anchorfl.report.compare.table import (
@@ -22,10 +21,10 @@ from anchorfl.report.compare.table import (
     setting,
 )
 from anchorfl.report.console import say
+from anchorfl.report.table_files import check_table_name
 from anchorfl.report.tables import cell, new_table
+from anchorfl.report.whole_words import WholeWords
 from anchorfl.runs import Run
-
-UNLIMITED = 10_000
 
 
 def show_comparison(
@@ -37,13 +36,16 @@ def show_comparison(
     figures: Path | None = None,
 ) -> None:
     if table is not None:
-        check_name(table)
+        check_table_name(table)
     groups = group_runs(runs)
     reference = None if baseline is None else baseline_of(groups, baseline)
-    differences = [difference_table(groups, reference)] if reference and len(groups) > 1 else []
+    differences = [] if reference is None else [difference_table(groups, reference)]
+    differences = [table for table in differences if table.rows]
     tables = [accuracy_table(groups), *differences]
     for each in [accuracies_that_fit(console, groups), *differences]:
         console.print(console_table(each))
+    if reference is not None and len(groups) > 1 and not differences:
+        say(console, f"No difference: nothing else has a fusion and a seed of {reference.label}.")
     say(console, draws_of(groups))
     if page is not None:
         say(console, f"page: {write_page(groups, tables, page)}")
@@ -58,13 +60,11 @@ def show_comparison(
 def accuracies_that_fit(console: Console, groups: Sequence[Group]) -> Table:
     """A column per fusion where the console is wide enough, else a row."""
     wide = accuracy_table(groups)
-    unlimited = console.options.update(width=UNLIMITED)
-    needed = console.measure(console_table(wide), options=unlimited).maximum
-    return wide if needed <= console.width else accuracy_by_fusion(groups)
+    return wide if console_table(wide).fits_unfolded(console) else accuracy_by_fusion(groups)
 
 
-def console_table(table: Table) -> ConsoleTable:
-    """Names fold where they must; a number never does."""
+def console_table(table: Table) -> WholeWords:
+    """A number never folds."""
     shown = new_table(table.title)
     for number, heading in enumerate(table.headings):
         is_name = number < table.names

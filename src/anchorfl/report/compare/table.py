@@ -8,13 +8,14 @@ from statistics import mean, stdev
 
 from anchorfl.report.compare.groups import Group, all_fusions, draws, one_line
 from anchorfl.report.compare.sign_flip import sign_flip_p
-from anchorfl.report.numbers import NONE, percent, quantity
+from anchorfl.report.numbers import NONE, counted, percent, quantity
 
 
 @dataclass(frozen=True)
 class Table:
     """The first `names` columns are words, the others numbers; `best` are (row, column)."""
 
+    name: str
     title: str
     headings: list[str]
     rows: list[list[str]]
@@ -37,38 +38,53 @@ def accuracy_table(groups: Sequence[Group]) -> Table:
         for column, name in enumerate(fusions, len(names))
         for row in best_rows([group.accuracy(name) for group in groups])
     }
-    headings = [*names, *map(one_line, fusions), "largest lambda"]
-    return Table(accuracy_title(groups), headings, rows, len(names), frozenset(best))
+    headings = [*names, *(fusion_words(name, groups) for name in fusions), "largest lambda"]
+    title = accuracy_title(groups)
+    return Table("accuracy", title, headings, rows, len(names), frozenset(best))
 
 
 def accuracy_by_fusion(groups: Sequence[Group]) -> Table:
     """The same where there is no room for a column per fusion."""
     rows = [
-        [one_line(name), group.label, mean_and_deviation(group.accuracy(name)),
+        [fusion_words(name, [group]), group.label, mean_and_deviation(group.accuracy(name)),
          quantity(group.largest_lambda)]
         for name in all_fusions(groups)
         for group in groups
+        if group.accuracy(name)
     ]  # fmt: skip
     headings = ["fusion", "method", "accuracy", "largest lambda"]
-    return Table(accuracy_title(groups), headings, rows, names=2)
+    return Table("accuracy", accuracy_title(groups), headings, rows, names=2)
 
 
 def difference_table(groups: Sequence[Group], baseline: Group) -> Table:
-    """Every other group minus the baseline, paired by seed, with the test's p and how many seeds."""
+    """Every other group minus the baseline, paired by seed, with the test's p and how many seeds.
+
+    Without a row where no seed of a group has the fusion and the baseline has both.
+    """
     rows = []
     for name in all_fusions(groups):
         reference = baseline.accuracy(name)
         for group in groups:
-            if group is not baseline:
-                own = group.accuracy(name)
-                paired = [own[seed] - reference[seed] for seed in sorted(own.keys() & reference.keys())]
+            own = group.accuracy(name)
+            paired = [own[seed] - reference[seed] for seed in sorted(own.keys() & reference.keys())]
+            if paired and group is not baseline:
                 cells = [signed(paired), quantity(sign_flip_p(paired)), str(len(paired))]
-                rows.append([one_line(name), group.label, *cells])
+                rows.append([fusion_words(name, [group]), group.label, *cells])
     title = (
-        f"accuracy minus that of {baseline.label}, points: mean ± standard deviation over the n seeds"
-        " that both have, and p of the exact sign-flip test"
+        f"accuracy minus that of {baseline.label}, points, on {setting(groups)}: mean ± standard"
+        " deviation over the n seeds that both have, and p of the exact sign-flip test"
     )
-    return Table(title, ["fusion", "method", "difference", "p", "n"], rows, names=2)
+    return Table("difference", title, ["fusion", "method", "difference", "p", "n"], rows, names=2)
+
+
+def fusion_words(name: str, groups: Sequence[Group]) -> str:
+    """A fusion, marked where it makes the predictor: of all groups that have it, or of those named."""
+    having = [group for group in groups if group.accuracy(name)]
+    primary = [group.label for group in having if group.primary == name]
+    if not primary:
+        return one_line(name)
+    whose = "" if len(primary) == len(having) else f" of {', '.join(primary)}"
+    return f"{one_line(name)} (primary{whose})"
 
 
 def accuracy_title(groups: Sequence[Group]) -> str:
@@ -79,10 +95,21 @@ def accuracy_title(groups: Sequence[Group]) -> str:
 
 
 def setting(groups: Sequence[Group]) -> str:
-    """What all the runs share: data set, draw, clients."""
+    """What all the runs share: data set, draw, clients; and what they were tested on."""
     shared = groups[0].runs[0].settings
     draw = f"{shared['partition.kind']}, alpha {shared['partition.alpha']}"
-    return one_line(f"{shared['data.name']} ({draw}, {shared['partition.clients']} clients)")
+    clients = f"{shared['partition.clients']} clients"
+    return one_line(f"{shared['data.name']} ({draw}, {clients}{tested(groups)})")
+
+
+def tested(groups: Sequence[Group]) -> str:
+    """The number of test images, from fewest to most; nothing where a run does not hold it."""
+    found = {run.summary.test_images() for group in groups for run in group.runs}
+    sizes = sorted(size for size in found if size is not None)
+    if len(sizes) < len(found):
+        return ""
+    fewest = f"{sizes[0]:,} to " if len(sizes) > 1 else ""
+    return f", {fewest}{counted(sizes[-1], 'test image')}"
 
 
 def draws_of(groups: Sequence[Group]) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from anchorfl.report.compare.table import Table
+from anchorfl.report.console import file_word
 from anchorfl.report.numbers import NONE
 
+PACKAGES = "% needs \\usepackage{booktabs}\n"
 SPECIAL = {
     **{each: f"\\{each}" for each in "&%$#_{}"},
     "\\": r"\textbackslash{}",
@@ -23,29 +24,30 @@ SPECIAL = {
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?( ± \d+\.\d)?")
 
 
-def latex(tables: Sequence[Table], note: str) -> str:
-    """A `table` each; the note ends the first caption."""
-    notes = [f". {note}", *["."] * (len(tables) - 1)]
-    parts = [latex_table(table, end) for table, end in zip(tables, notes, strict=True)]
-    return "% needs \\usepackage{booktabs}\n" + "\n".join(parts)
-
-
-def latex_table(table: Table, end: str) -> str:
-    columns = "l" * table.names + "r" * (len(table.headings) - table.names)
-    rows = [
-        [latex_cell(text, (row, column) in table.best) for column, text in enumerate(cells)]
-        for row, cells in enumerate(table.rows)
+def latex_table(
+    label: str,
+    caption: str,
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    names: int = 1,
+    best: Collection[tuple[int, int]] = (),
+) -> str:
+    """A `table` with a caption and `\\label{tab:...}`; the first `names` columns are words."""
+    columns = "l" * names + "r" * (len(headings) - names)
+    cells = [
+        [latex_cell(text, (row, column) in best) for column, text in enumerate(line)]
+        for row, line in enumerate(rows)
     ]
-    caption = escaped(table.title[:1].upper() + table.title[1:] + end)
     lines = [
         r"\begin{table}",
         r"  \centering",
-        rf"  \caption{{{caption}}}",
+        rf"  \caption{{{escaped(caption[:1].upper() + caption[1:])}}}",
+        rf"  \label{{tab:{file_word(label)}}}",
         rf"  \begin{{tabular}}{{{columns}}}",
         r"    \toprule",
-        latex_row(list(map(escaped, table.headings))),
+        latex_row(list(map(escaped, headings))),
         r"    \midrule",
-        *map(latex_row, rows),
+        *map(latex_row, cells),
         r"    \bottomrule",
         r"  \end{tabular}",
         r"\end{table}",
