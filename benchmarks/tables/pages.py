@@ -17,6 +17,7 @@ from benchmarks.tables import (
     deploy,
     fusion,
     lambdas,
+    readme,
     reference,
     run_files,
     security,
@@ -27,6 +28,7 @@ from benchmarks.tables.figures import HERE, TABLES, Row
 
 DOCS = HERE.parents[1] / "docs"
 PAGES = (
+    "../README.md",
     "study.md",
     "lambda.md",
     "fusion.md",
@@ -35,7 +37,7 @@ PAGES = (
     "choosing.md",
     "reference.md",
 )
-MAKERS = (study, lambdas, fusion, starts, security, deploy, choosing, reference, run_files)
+MAKERS = (study, lambdas, fusion, starts, security, deploy, choosing, readme, reference, run_files)
 """Imported for the tables that they keep."""
 
 
