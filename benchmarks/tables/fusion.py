@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import statistics
 
-from benchmarks.tables.figures import RECORDS, Row, lines, percent, run, table
+from benchmarks.tables.figures import RECORDS, Row, lines, run, table
 
-from anchorfl.runs import Summary
+from anchorfl.runs import Summary, percent
 
 SEEDS = (1, 2, 3)
 FUSIONS = {

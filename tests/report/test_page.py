@@ -67,7 +67,7 @@ def test_many_clients_are_shown_by_their_spread(tmp_path: Path) -> None:
     run = read_run(experiment.run().folder)
     charts = page_data(run)["charts"]
     assert max(len(chart["series"]) for chart in charts) <= 9
-    raw = next(s for c in charts for s in c["series"] if s["name"] == "largest lambda_raw")
+    raw = next(s for c in charts for s in c["series"] if s["name"] == "raw lambda, largest")
     assert raw["y"] == [max(own[0]["lambda_raw"] for own in run.clients.values())]
     assert len(page_data(run)["partition"]["rows"]) == 100
 

@@ -8,7 +8,7 @@ import pytest
 
 from anchorfl import Experiment
 from anchorfl.report.page import page_data, write_page
-from anchorfl.runs import read_run
+from anchorfl.runs import quantity, read_run
 from tests.conftest import RECORDS
 from tests.report.browser import NEEDS_BROWSER, open_in_browser
 
@@ -44,6 +44,31 @@ def test_a_scale_has_as_many_digits_as_its_range_needs(tmp_path: Path) -> None:
     for figure in document.split("<figure>")[1:]:
         scale = re.findall(r'text-anchor="end">([^<]+)<', figure)
         assert len(set(scale)) == len(scale) > 2
+
+
+def test_a_page_writes_numbers_as_the_tables_do(tmp_path: Path) -> None:
+    values = [
+        0,
+        2e-7,
+        1.5e-5,
+        0.000123,
+        0.98765,
+        5,
+        12.34,
+        99.97,
+        911.7,
+        1640.7,
+        49125952,
+        3.5e11,
+        1.2e12,
+    ]
+    page = write_page(read_run(RECORDS / "v12-svhn-seed1"), tmp_path / "report.html")
+    ask = f"<script>document.body.dataset.told = {values}.map(x => quantity(x)).join(' ');</script>"
+    page.write_text(page.read_text().replace("</body>", ask + "</body>"))
+    document, _, _ = open_in_browser(page, tmp_path)
+    assert f'data-told="{" ".join(map(quantity, values))}"' in document
+    assert re.search(r'text-anchor="end">10,000,000<', document)
+    assert not re.search(r"[0-9]e\+[0-9]", document.split("</script>")[-1])
 
 
 def test_hovering_and_hiding_work_and_odd_class_names_are_harmless(tmp_path: Path) -> None:
