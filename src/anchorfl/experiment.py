@@ -28,6 +28,10 @@ class Experiment:
         import_named({"method": method, **words})
         self.config: Config = resolve(method, words)
 
+    def __repr__(self) -> str:
+        """Short: what would run."""
+        return f"Experiment({self.config.method} on {self.config.data.name}, seed {self.config.seed})"
+
     def run(self, *listeners: Listener, restart: bool = False, progress: bool = True) -> Result:
         """Run to the end; every event also goes to the listeners.
 

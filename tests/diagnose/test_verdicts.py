@@ -209,6 +209,24 @@ def test_a_client_with_one_class_is_named() -> None:
     assert RULES["single-class"](run) is None
 
 
+@pytest.mark.parametrize(("primary", "problem"), [("class-mean", True), ("feature-mean", False)])
+def test_a_rule_that_favours_a_class_is_a_problem_where_it_makes_the_predictor(
+    primary: str, problem: bool
+) -> None:
+    run = record("v12-svhn-seed1")
+    confusion = {primary: [[75, 0], [0, 25]], "class-mean": [[0, 75], [0, 25]]}
+    summary = replace(
+        run.summary, label_table=[[0, 9], [4, 5]], class_names=["cat", "dog"], confusion=confusion
+    )
+    verdict = RULES["single-class"](replace(run, summary=summary))
+    assert verdict is not None
+    assert verdict.text == (
+        "Client 0 holds one class. class-mean takes 100.0 % of all images for class dog,"
+        " where 25.0 % are of it."
+    )
+    assert verdict.problem == problem
+
+
 def test_a_run_that_did_not_finish_says_so() -> None:
     run = record("v12-svhn-seed1")
     assert RULES["status"](run) is None

@@ -3,7 +3,7 @@ import io
 from rich.console import Console
 
 from anchorfl.engine import Preparing, RoundEnded, RunStarted, Warned, run_in_folder
-from anchorfl.report.progress import LiveProgress, PlainProgress, show_progress
+from anchorfl.report.progress import LiveProgress, PlainProgress, opening, show_progress
 from anchorfl.settings import resolve
 
 
@@ -48,3 +48,11 @@ def test_a_round_that_trains_nothing_tells_no_pace_and_no_time(tmp_path: object)
     assert text.getvalue().splitlines()[1:] == [
         "drawing pictures 25.0 %", "round 0 (1/1)  sketch-lda 95.1 %"
     ]  # fmt: skip
+
+
+def test_the_opening_counts_all_clients_and_those_that_hold_something() -> None:
+    def line(samples: list[int]) -> str:
+        return opening(RunStarted("v4", "digits", 1, 1, samples, "cuda", 1, "runs/x"))
+
+    assert line([5, 0, 7]).startswith("v4 on digits: 3 clients (2 with samples), 12 samples")
+    assert line([5, 7]).startswith("v4 on digits: 2 clients, 12 samples")

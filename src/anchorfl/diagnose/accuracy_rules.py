@@ -159,23 +159,25 @@ def single_class(run: Run) -> Verdict | None:
         return None
     verb = "holds" if len(single) == 1 else "hold"
     text = f"{listed(single).capitalize()} {verb} one class."
-    favoured = favoured_class(run, {counts[client].index(max(counts[client])) for client in single})
-    return Verdict("single-class", text + favoured, problem=bool(favoured), subject="fusion")
+    favours = favoured_class(run, {counts[client].index(max(counts[client])) for client in single})
+    matters = any(fusion == next(iter(run.summary.confusion or {})) for fusion in favours)
+    return Verdict("single-class", text + "".join(favours.values()), problem=matters, subject="fusion")
 
 
-def favoured_class(run: Run, classes: set[int]) -> str:
-    """That a rule which asks owners gives a class far more images than there are of it.
+def favoured_class(run: Run, classes: set[int]) -> dict[str, str]:
+    """By rule that asks owners: that it takes far more images for a class than there are of it.
 
     An encoder that saw one class finds it everywhere.
     """
+    found = {}
     for fusion in ("class-mean", "class-weighted"):
-        matrix = (run.summary.confusion or {}).get(fusion)
-        if matrix is None:
-            continue
+        matrix = (run.summary.confusion or {}).get(fusion, [])
         total = sum(map(sum, matrix))
-        for label in sorted(classes):
+        for label in sorted(classes) if matrix else ():
             given, there = sum(row[label] for row in matrix) / total, sum(matrix[label]) / total
             if given > FAVOURED * there:
-                found = f"{given:.0%} of all images, where {there:.0%} are of it"
-                return f" {fusion} gives class {label} {found}."
-    return ""
+                name = (run.summary.class_names or {label: label})[label]
+                shares = f"{percent(given)} % of all images for class {name}, where {percent(there)} %"
+                found[fusion] = f" {fusion} takes {shares} are of it."
+                break
+    return found

@@ -8,6 +8,7 @@ from typing import Any
 
 from anchorfl.report.colours import NEUTRAL, PALETTE, fusion_colour
 from anchorfl.report.numbers import in_words
+from anchorfl.report.page_tables import site_name
 from anchorfl.report.tables import best_client
 from anchorfl.runs import Record, Run
 
@@ -77,7 +78,7 @@ def client_series(run: Run, fields: dict[str, str]) -> list[Series]:
         for name, dash in fields.items():
             values = [record.get(name) for record in records]
             if any(value is not None for value in values):
-                label = None if named else f"client {client}"
+                label = None if named else site_name(run.summary, client) or f"client {client}"
                 named = True
                 title = f"{client}" if not dash else f"{client} {name.rsplit('_', 1)[1]}"
                 each = curve(title, rounds, values, colour, legend=label, dash=dash)

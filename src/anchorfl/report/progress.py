@@ -58,11 +58,12 @@ def percentages(accuracy: dict[str, float]) -> str:
 
 def opening(event: RunStarted) -> str:
     busy = sum(size > 0 for size in event.samples)
+    some = f" ({busy:,} with samples)" if busy < len(event.samples) else ""
     epochs = counted(event.local_epochs, "epoch")
     threads = f", {counted(event.threads, 'thread')}" if event.device == "cpu" else ""
     before = f", {event.begun} of them done before" if event.begun else ""
     return (
-        f"{event.method} on {event.dataset}: {counted(busy, 'client')},"
+        f"{event.method} on {event.dataset}: {counted(len(event.samples), 'client')}{some},"
         f" {counted(sum(event.samples), 'sample')}, {counted(event.rounds, 'round')} of {epochs}"
         f"{before} on {event.device}{threads} -> {event.folder}"
     )
