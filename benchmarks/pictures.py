@@ -13,6 +13,8 @@ from benchmarks.tables.figures import RECORDS, run
 from benchmarks.tables.fusion import five_from_scratch
 from benchmarks.tables.starts import CLIENTS, by_clients, pretrained
 
+from anchorfl.report.png_plots import Quantities
+
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 INK, PALE, WARM, COOL = "#1f2933", "#e4e7eb", "#b44d12", "#2b6cb0"
 SITES = {"north": "cats, dogs", "south": "dogs, deer", "west": "ships"}
@@ -98,8 +100,9 @@ def explosion() -> None:
         points = found.evaluations
         shares = [100 * point["accuracy"]["feature-mean"] for point in points]
         right.plot([point["round"] for point in points], shares, color=colour, label=label)
-    left.set(yscale="log", xlabel="round", title="largest raw lambda of any client")
+    left.set(yscale="log", xlabel="round", title="largest lambda of any client")
     right.set(xlabel="round", title="feature-mean, test accuracy, %")
+    left.yaxis.set_major_formatter(Quantities())
     left.legend(fontsize=8, frameon=False)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)

@@ -276,3 +276,7 @@ def test_a_bar_is_shown_where_somebody_looks(
 def test_a_notebook_shows_a_table(tmp_path: Path) -> None:
     html = tiny(tmp_path / "run")._repr_html_()
     assert "<td>sketch-guided</td>" in html
+
+
+def test_an_experiment_says_what_it_is() -> None:
+    assert repr(Experiment("v7", seed=3)) == "Experiment(v7 on digits, seed 3)"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import statistics
 
-from benchmarks.tables.figures import NONE, Row, number, percent, run, table
+from benchmarks.tables.figures import Row, run, table
 from benchmarks.tables.fusion import five_from_scratch
 from benchmarks.tables.starts import started
+
+from anchorfl.runs import percent, quantity
 
 RULES = {
     "sketch-lda": "one",
@@ -47,6 +49,6 @@ def methods() -> list[Row]:
         for name in names:
             found = run(f"study/{folder}/{name}")
             shares = [percent(found.summary.final_accuracy[rule]) for rule in fusions]
-            largest = NONE if found.largest_lambda is None else number(found.largest_lambda)
+            largest = quantity(found.largest_lambda)
             rows.append([data, f"`{name}`", *shares, largest])
     return rows

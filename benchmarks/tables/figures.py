@@ -14,7 +14,7 @@ import yaml
 
 from anchorfl.diagnose import forecast_run
 from anchorfl.diagnose.guard import replay
-from anchorfl.runs import Run, read_run
+from anchorfl.runs import NONE, Run, percent, quantity, read_run
 
 HERE = Path(__file__).parent
 RECORDS = HERE.parent / "records"
@@ -24,8 +24,6 @@ V10_FORMS = ("v10", "v10-slow-sigma", "v10-local-first", "v10-decoupled")
 V12_FORMS = ("v12-raw-cosine", "v12-raw-linear", "v12", "v12-batch", "v12-gamma", "log-annealed")
 Row = list[str]
 TABLES: dict[str, Callable[[], list[Row]]] = {}
-NONE = "none"
-"""Stands where a quantity does not exist, such as V4's lambda."""
 
 
 def table(name: str) -> Callable[[Callable[[], list[Row]]], Callable[[], list[Row]]]:
@@ -47,15 +45,6 @@ def run(name: str) -> Run:
 @cache
 def lines(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (RECORDS / name).read_text().splitlines()]
-
-
-def percent(share: float) -> str:
-    return f"{100 * share:.1f}"
-
-
-def number(value: float) -> str:
-    """Four digits that count, or a whole number with commas."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def final(name: str, fusion: str) -> str:
@@ -85,8 +74,7 @@ def mean_of_clients(name: str, key: str, wanted: int = -1) -> float:
 
 
 def largest_lambda(name: str) -> str:
-    found = run(name).largest_lambda
-    return NONE if found is None else number(found)
+    return quantity(run(name).largest_lambda)
 
 
 def passes(found: Run) -> dict[int, int]:
@@ -153,11 +141,11 @@ def figure(words: str) -> str:
         case ["peak", fusion]:
             return peak(name, fusion)
         case ["mean", key]:
-            return number(mean_of_clients(name, key))
+            return quantity(mean_of_clients(name, key))
         case [fusion]:
             return final(name, fusion)
         case [fusion, wanted]:
             return at_round(name, fusion, int(wanted))
         case [key, client, wanted]:
-            return number(of_client(name, int(client), int(wanted), key))
+            return quantity(of_client(name, int(client), int(wanted), key))
     raise ValueError(f"{words}: no such figure")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import statistics
 
-from benchmarks.tables.figures import Row, lines, percent, run, table
+from benchmarks.tables.figures import Row, lines, run, table
+
+from anchorfl.runs import percent
 
 SEEDS = (1, 2, 3)
 FUSIONS = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 
 from benchmarks.tables.figures import (
-    NONE,
     RULES,
     V10_FORMS,
     V12_FORMS,
@@ -17,12 +16,13 @@ from benchmarks.tables.figures import (
     guard_counts,
     largest_lambda,
     mean_of_clients,
-    number,
     passes,
     peak,
     run,
     table,
 )
+
+from anchorfl.runs import NONE, quantity
 
 
 @table("001-state")
@@ -47,7 +47,10 @@ def state_001() -> list[Row]:
         first = next(iter(run(place).clients.values()))[-1]
         rows.append(
             [f"`{name}`"]
-            + [NONE if first.get(key) is None else f"{mean_of_clients(place, key):.3g}" for key in keys]
+            + [
+                NONE if first.get(key) is None else quantity(mean_of_clients(place, key))
+                for key in keys
+            ]
         )
     return rows
 
@@ -65,7 +68,7 @@ MASKED = {
 @table("svhn-masked")
 def svhn_masked() -> list[Row]:
     rule = "normalised-feature-mean"
-    rows = [["", "largest raw lambda", f"`{rule}`, peak", "end", "`class-mean`, end"]]
+    rows = [["", "largest lambda", f"`{rule}`, peak", "end", "`class-mean`, end"]]
     for words, name in MASKED.items():
         rows.append(
             [
@@ -84,7 +87,7 @@ def svhn_forms() -> list[Row]:
     rows = [
         [
             "",
-            "largest raw lambda",
+            "largest lambda",
             "`feature-mean`, peak",
             "end",
             "`class-mean`, end",
@@ -104,7 +107,7 @@ def one_client(name: str, client: int) -> list[Row]:
     for wanted in (0, 4, 9, 14, 19, 24, 29, 34, 39, 44, 49):
         record = run(name).clients[client][wanted]
         raw, s, effective = (record[key] for key in ("lambda_raw", "anneal", "lambda_effective"))
-        cells = [number(raw), f"{s:.3f}", number(effective), number(record["lambda_stationary"])]
+        cells = [quantity(raw), f"{s:.3f}", quantity(effective), quantity(record["lambda_stationary"])]
         rows.append(
             [str(wanted), *cells]
             + [at_round(name, rule, wanted) for rule in ("feature-mean", "class-mean")]
@@ -134,8 +137,8 @@ def what_breaks() -> list[Row]:
         shares = []
         for clients in (gone, rest):
             least, most = encoder_share(place, clients, 25) if clients else (0.0, 0.0)
-            shares.append(f"{least:.2g} to {most:.2g}" if clients else NONE)
-        norms = [f"{mean_of_clients(place, f'prototype_norm_{x}'):.3g}" for x in ("seen", "unseen")]
+            shares.append(f"{quantity(least)} to {quantity(most)}" if clients else NONE)
+        norms = [quantity(mean_of_clients(place, f"prototype_norm_{x}")) for x in ("seen", "unseen")]
         rows.append(
             [f"`{name}`", str(len(gone)), *shares, *norms, *(final(place, rule) for rule in RULES)]
         )
@@ -153,7 +156,7 @@ DIGITS = {
 
 @table("digits")
 def digits() -> list[Row]:
-    rows = [["", "`feature-mean`, seeds 1/2/3", "mean", "`class-mean`", "mean", "largest raw lambda"]]
+    rows = [["", "`feature-mean`, seeds 1/2/3", "mean", "`class-mean`", "mean", "largest lambda"]]
     rows[0] += ["largest lambda over B/(2 gamma)"]
     for words, name in DIGITS.items():
         places = [f"digits/{name}-seed{seed}" for seed in (1, 2, 3)]
@@ -239,5 +242,5 @@ def forecasts() -> list[Row]:
     rows = [["", "up to the alarm", "to the end"]]
     for words, name in FORECAST.items():
         errors = [forecast_error(name, up_to_alarm) for up_to_alarm in (True, False)]
-        rows.append([words, *(f"{error:,.2f}" if error < 10 else number(error) for error in errors)])
+        rows.append([words, *(f"{error:,.2f}" if error < 10 else quantity(error) for error in errors)])
     return rows

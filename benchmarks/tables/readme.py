@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import statistics
 
-from benchmarks.tables.figures import Row, percent, run, table
+from benchmarks.tables.figures import Row, run, table
 from benchmarks.tables.fusion import five_from_scratch
 from benchmarks.tables.starts import started
+
+from anchorfl.runs import percent
 
 FROM_A_START = {
     "sketch-lda": (

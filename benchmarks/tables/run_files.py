@@ -106,6 +106,7 @@ SUMMARY = {
     "balanced_accuracy": "mean of the classes' recalls",
     "macro_f1": "mean of the classes' F1",
     "local_accuracy": "of each client alone; null for one without a model",
+    "site_accuracy": "of the fused model on what each real site held out; null for one without a score",
     "temperature": "divides scores before a softmax; fitted on validation data, or the fusion's own",
     "calibration_error": "expected calibration error of these probabilities on the test set",
     "confusion": "by fusion, a row per true class: how many were predicted as which",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import statistics
 
-from benchmarks.tables.figures import RECORDS, Row, lines, percent, run, table
+from benchmarks.tables.figures import RECORDS, Row, lines, run, table
 from benchmarks.tables.fusion import of_seeds
 
-from anchorfl.runs import Summary
+from anchorfl.runs import Summary, percent
 
 
 @table("start-widths")

@@ -19,18 +19,18 @@ from benchmarks.tables.figures import (
     final,
     largest_lambda,
     lines,
-    number,
     of_client,
-    percent,
     run,
     table,
 )
+
+from anchorfl.runs import percent, quantity
 
 
 def accuracies(study: str, names: Sequence[str]) -> list[Row]:
     """The diary's figure, then ours by rule, then the largest lambda."""
     reported = DIARY["accuracy"].get(study, {})
-    rows = [["", "the diary", *(f"`{rule}`" for rule in RULES), "largest raw lambda"]]
+    rows = [["", "the diary", *(f"`{rule}`" for rule in RULES), "largest lambda"]]
     for name in names:
         place = f"study/{study}/{name}"
         diary = f"{reported[name]:.2f}" if name in reported else ""
@@ -137,8 +137,8 @@ def table_002() -> list[Row]:
 def v12_lambda() -> list[Row]:
     rows = [["round", "the diary", *(f"`{name}`" for name in V12_FORMS)]]
     for wanted in (*DIARY["v12"], 49):
-        diary = number(DIARY["v12"][wanted][0]) if wanted in DIARY["v12"] else ""
-        own = [number(of_client(f"study/002/{name}", 3, wanted, "lambda_raw")) for name in V12_FORMS]
+        diary = quantity(DIARY["v12"][wanted][0]) if wanted in DIARY["v12"] else ""
+        own = [quantity(of_client(f"study/002/{name}", 3, wanted, "lambda_raw")) for name in V12_FORMS]
         rows.append([str(wanted), diary, *own])
     return rows
 

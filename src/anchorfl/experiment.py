@@ -13,7 +13,7 @@ from anchorfl.config import Config
 from anchorfl.engine import Listener, run_in_folder
 from anchorfl.predictor import Predictor, predictor_of
 from anchorfl.registry import DISPLAYS
-from anchorfl.runs import Record, Run, Summary, read_run
+from anchorfl.runs import Record, Run, Summary, percent, read_run
 from anchorfl.settings import flatten, import_named, resolve
 
 
@@ -27,6 +27,10 @@ class Experiment:
         words = flatten(settings)
         import_named({"method": method, **words})
         self.config: Config = resolve(method, words)
+
+    def __repr__(self) -> str:
+        """Short: what would run."""
+        return f"Experiment({self.config.method} on {self.config.data.name}, seed {self.config.seed})"
 
     def run(self, *listeners: Listener, restart: bool = False, progress: bool = True) -> Result:
         """Run to the end; every event also goes to the listeners.
@@ -47,13 +51,13 @@ class Result:
 
     def __repr__(self) -> str:
         """Short: what ran, and how accurate each rule ended."""
-        figures = ", ".join(f"{name} {100 * share:.1f} %" for name, share in self.accuracy.items())
+        figures = ", ".join(f"{name} {percent(share)} %" for name, share in self.accuracy.items())
         return f"Result({self.run.method} on {self.summary.dataset}: {figures}; {self.folder})"
 
     def _repr_html_(self) -> str:
         """The same in a notebook, as a table."""
         rows = "".join(
-            f"<tr><td>{escape(name)}</td><td>{100 * share:.1f}</td></tr>"
+            f"<tr><td>{escape(name)}</td><td>{percent(share)}</td></tr>"
             for name, share in self.accuracy.items()
         )
         title = escape(f"{self.run.method} on {self.summary.dataset}, {self.folder}")

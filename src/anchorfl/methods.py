@@ -174,7 +174,9 @@ for name, method in {
         diary=DIARY_000,
     ),
     "v12": Method(
-        "learned and annealed in both places; explodes as A -> 0", "annealed", diary=DIARY_002
+        "learned, and annealed for the variances and the weights alike; explodes as A -> 0",
+        "annealed",
+        diary=DIARY_002,
     ),
     "v12-cosine": Method("V12 with the cosine schedule", "annealed", defaults=COSINE),
     "v12-raw": Method(

@@ -22,7 +22,7 @@ def test_a_run_prints_rounds_a_table_and_where_things_are(tmp_path: Path) -> Non
     (folder,) = (tmp_path / "runs").iterdir()
     summary = json.loads((folder / "summary.json").read_text())
     for name, value in summary["final_accuracy"].items():
-        assert f"{name} {value:.1%}" in done.stdout
+        assert f"{name} {100 * value:.1f} %" in done.stdout
     for picture in ("accuracy.png", "partition.png"):
         assert (folder / "figures" / picture).read_bytes().startswith(b"\x89PNG")
 

@@ -31,10 +31,11 @@ def test_an_explosion_is_described_with_who_when_and_why() -> None:
     assert verdict is not None
     assert "ran away on clients 1, 2, 3, from round 10 on" in verdict.text
     assert (
-        "client 2, in round 10, A had fallen 6.2-fold, from 1 to 0.16, and s 1.2-fold" in verdict.text
+        "client 2, in round 10, A had fallen 6.15-fold, from 1 to 0.163, and s 1.25-fold"
+        in verdict.text
     )
-    assert "from 1 to 0.8; its stationary lambda was 52.32" in verdict.text
-    assert "The raw one reached 6.67e+07 in round 49" in verdict.text
+    assert "from 1 to 0.8; its stationary lambda was 52.3" in verdict.text
+    assert "The raw one reached 66,695,744 in round 49" in verdict.text
     assert "v12-gamma with align.gamma=0.05 or more" in verdict.advice
     assert RULES["runaway"](record("v12-gamma-svhn-seed1")) is None
 
@@ -102,9 +103,9 @@ def test_a_divided_gradient_is_no_over_alignment() -> None:
     run = changed(replace(source, settings={**kept, "method": "v10"}), **values)
     verdict = RULES["divided"](run)
     assert verdict is not None
-    assert "divided by 2 sl2 = 18 and A has the weight 0.5, 10% of V7's" in verdict.text
+    assert "divided by 2 sl2 = 18 and A has the weight 0.5, 10.0 % of V7's" in verdict.text
     assert "under-trained and not over-aligned" in verdict.text
-    assert "mean factor 0.30" in verdict.text
+    assert "mean factor 0.3" in verdict.text
     assert not verdict.problem
     assert RULES["divided"](changed(run, lambda_effective=9.0)) is None
     assert RULES["divided"](changed(run, base_weight=1.0)) is None
@@ -208,6 +209,24 @@ def test_a_client_with_one_class_is_named() -> None:
     assert RULES["single-class"](run) is None
 
 
+@pytest.mark.parametrize(("primary", "problem"), [("class-mean", True), ("feature-mean", False)])
+def test_a_rule_that_favours_a_class_is_a_problem_where_it_makes_the_predictor(
+    primary: str, problem: bool
+) -> None:
+    run = record("v12-svhn-seed1")
+    confusion = {primary: [[75, 0], [0, 25]], "class-mean": [[0, 75], [0, 25]]}
+    summary = replace(
+        run.summary, label_table=[[0, 9], [4, 5]], class_names=["cat", "dog"], confusion=confusion
+    )
+    verdict = RULES["single-class"](replace(run, summary=summary))
+    assert verdict is not None
+    assert verdict.text == (
+        "Client 0 holds one class. class-mean takes 100.0 % of all images for class dog,"
+        " where 25.0 % are of it."
+    )
+    assert verdict.problem == problem
+
+
 def test_a_run_that_did_not_finish_says_so() -> None:
     run = record("v12-svhn-seed1")
     assert RULES["status"](run) is None
@@ -253,7 +272,7 @@ def test_the_command_says_it_and_names_what_is_not_a_run(tmp_path: Path) -> None
 def test_a_lambda_that_held_is_said_to_have_held() -> None:
     verdict = RULES["held"](record("v12-gamma-svhn-seed1"))
     assert verdict is not None
-    assert "reached at most 5.1 times B/A of round 0" in verdict.text
+    assert "reached at most 5.09 times B/A of round 0" in verdict.text
     assert RULES["held"](record("v12-svhn-seed1")) is None
 
 

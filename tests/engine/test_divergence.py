@@ -105,6 +105,6 @@ def test_an_encoder_that_saw_one_class_is_pointed_out(tmp_path: Path) -> None:
     summary = replace(result.summary, label_table=table, confusion={"class-mean": matrix})
     words = " ".join(verdict.text for verdict in diagnose(replace(result.run, summary=summary)))
     assert (
-        "Client 3 holds one class. class-mean gives class 8 100% of all images, where 10% are of"
+        "Client 3 holds one class. class-mean takes 100.0 % of all images for class 8, where 10.0 % are"
         in words
     )

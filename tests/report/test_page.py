@@ -1,6 +1,7 @@
 """report.html, for runs of every kind."""
 
 import gzip
+import io
 import json
 import re
 import shutil
@@ -10,9 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from anchorfl import Experiment
 from anchorfl.report.colours import fusion_colour
+from anchorfl.report.diagnosis import show_diagnosis
 from anchorfl.report.page import page_data, write_page
 from anchorfl.runs import Run, read_run
 from anchorfl.server.fusion.class_mean import ClassMean
@@ -67,7 +70,7 @@ def test_many_clients_are_shown_by_their_spread(tmp_path: Path) -> None:
     run = read_run(experiment.run().folder)
     charts = page_data(run)["charts"]
     assert max(len(chart["series"]) for chart in charts) <= 9
-    raw = next(s for c in charts for s in c["series"] if s["name"] == "largest lambda_raw")
+    raw = next(s for c in charts for s in c["series"] if s["name"] == "raw lambda, largest")
     assert raw["y"] == [max(own[0]["lambda_raw"] for own in run.clients.values())]
     assert len(page_data(run)["partition"]["rows"]) == 100
 
@@ -140,8 +143,38 @@ def test_sites_have_their_names_and_no_column_without_a_number(digits: Run) -> N
     table = page_data(replace(digits, summary=named, metrics=[]))["sites"]
     assert [row[0] for row in table["rows"]] == ["0 north", "1 south", "2 east", "3 west", "4 here"]
     assert table["headings"] == [
-        "client", "samples", "classes", "largest classes", "effective classes", "upload"
+        "site", "samples", "classes", "largest classes", "effective classes", "upload"
     ]  # fmt: skip
+
+
+def test_where_sites_are_real_each_has_its_accuracy_on_what_it_held_out(digits: Run) -> None:
+    named = {"sites": ["n", "s", "e", "w", "h"], "site_accuracy": [0.5, None, 0.25, 1.0, 0.75]}
+    page = page_data(replace(digits, summary=replace(digits.summary, **named), metrics=[]))
+    column = page["sites"]["headings"].index("accuracy on its held-out images, %")
+    assert [row[column] for row in page["sites"]["rows"]] == ["50.0", "-", "25.0", "100.0", "75.0"]
+    assert page["accuracy"]["words"].startswith("accuracy of sketch-guided")
+    assert page["accuracy"]["words"].endswith(" held-out images")
+    assert (page["partition"]["who"], page["measured_on"]) == ("site", "held-out images")
+
+
+def test_a_warning_that_a_verdict_says_stands_there_once(digits: Run) -> None:
+    twice = "no upload describes cat (nobody has a sample): expect such images"
+    summary = replace(digits.summary, warnings=[twice, "slow disk"])
+    warned = {"event": "warning", "kind": "undescribed-classes", "message": twice}
+    run = replace(digits, summary=summary, metrics=[*digits.metrics, warned])
+    page = page_data(run)
+    assert page["warnings"] == ["slow disk"]
+    assert "No upload describes cat" in str(page["verdicts"])
+    text = io.StringIO()
+    show_diagnosis(Console(file=text, width=200), run, summary.warnings)
+    assert "describes cat" not in text.getvalue()
+
+
+def test_a_lambda_that_is_nought_after_every_round_is_none(tmp_path: Path) -> None:
+    settings = {"train": {"rounds": 1, "local_epochs": 2}, "partition": {"public": 0.1}}
+    run = Experiment("v6", fusion="class-mean", out=tmp_path / "run", **settings).run().run
+    assert run.largest_lambda is None
+    assert "largest lambda" not in dict(page_data(run)["numbers"])
 
 
 def test_a_fusion_has_one_colour_everywhere(digits: Run) -> None:
@@ -160,7 +193,7 @@ def test_terms_of_lambda_are_explained_where_there_is_one(digits: Run) -> None:
     terms = dict(page_data(digits)["glossary"])
     assert {"client", "round", "fusion", "primary", "clip factor", "stationary lambda"} <= set(terms)
     assert terms["class-mean"] == (ClassMean.__doc__ or "").splitlines()[0]
-    assert terms["v12"].startswith("Learned and annealed")
+    assert terms["v12"].startswith("Learned, and annealed")
     without = dict(page_data(read_run(RECORDS / "study" / "001" / "v4"))["glossary"])
     assert "client" in without
     assert "stationary lambda" not in without

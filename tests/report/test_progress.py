@@ -2,8 +2,8 @@ import io
 
 from rich.console import Console
 
-from anchorfl.engine import Warned, run_in_folder
-from anchorfl.report.progress import LiveProgress, PlainProgress, show_progress
+from anchorfl.engine import Preparing, RoundEnded, RunStarted, Warned, run_in_folder
+from anchorfl.report.progress import LiveProgress, PlainProgress, opening, show_progress
 from anchorfl.settings import resolve
 
 
@@ -36,3 +36,23 @@ def test_a_log_gets_one_plain_line_a_round(tmp_path: object) -> None:
     ends = [line for line in lines if "samples/s" in line]
     assert [line.split("  ")[0] for line in ends] == ["round 0 (1/2)", "round 1 (2/2)"]
     assert lines[-1] == "warning: [client 3] holds nothing"
+
+
+def test_a_round_that_trains_nothing_tells_no_pace_and_no_time(tmp_path: object) -> None:
+    text = io.StringIO()
+    listener = PlainProgress(Console(file=text, width=120))
+    listener(RunStarted("none", "digits", 1, 1, [900], "cpu", 1, f"{tmp_path}"))
+    listener.spoke = -1e9
+    listener(Preparing("drawing pictures", 1, 4))
+    listener(RoundEnded(0, {"sketch-lda": 0.951}, None, [None], 900, 0.0, 0.1, 0.1, 0.2, 0.0))
+    assert text.getvalue().splitlines()[1:] == [
+        "drawing pictures 25.0 %", "round 0 (1/1)  sketch-lda 95.1 %"
+    ]  # fmt: skip
+
+
+def test_the_opening_counts_all_clients_and_those_that_hold_something() -> None:
+    def line(samples: list[int]) -> str:
+        return opening(RunStarted("v4", "digits", 1, 1, samples, "cuda", 1, "runs/x"))
+
+    assert line([5, 0, 7]).startswith("v4 on digits: 3 clients (2 with samples), 12 samples")
+    assert line([5, 7]).startswith("v4 on digits: 2 clients, 12 samples")

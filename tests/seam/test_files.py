@@ -114,6 +114,9 @@ def test_accuracy_and_every_lambda_are_those_of_the_simulation(both: tuple[Path,
     assert by_files.summary.label_table == simulated.summary.label_table
     assert raw_lambdas(by_files) == raw_lambdas(simulated)
     assert len(raw_lambdas(simulated)) == 3
+    images = [json.loads((both[1].parent / f"{name}.score").read_text()) for name in sorted(SITES)]
+    shares = [np.trace(each["confusion"]) / np.sum(each["confusion"]) for each in images]
+    assert by_files.summary.site_accuracy == pytest.approx(shares)
     assert simulated.summary.final_accuracy[fusion] > 0.5
 
 

@@ -8,7 +8,7 @@ from anchorfl.diagnose.forecast import (
     smallest_gamma,
 )
 from anchorfl.diagnose.guard import REACTIONS, Alarm, Guard
-from anchorfl.diagnose.verdict import Verdict
+from anchorfl.diagnose.verdict import Verdict, repeats
 from anchorfl.diagnose.verdicts import diagnose
 
 __all__ = [
@@ -21,5 +21,6 @@ __all__ = [
     "forecast_run",
     "geometric",
     "leaves",
+    "repeats",
     "smallest_gamma",
 ]

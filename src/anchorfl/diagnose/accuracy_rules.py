@@ -8,7 +8,7 @@ from statistics import mean
 from anchorfl.diagnose.verdict import Verdict, differ, listed
 from anchorfl.errors import UserError
 from anchorfl.registry import FUSIONS
-from anchorfl.runs import Run
+from anchorfl.runs import Run, percent, quantity
 
 FALLEN = 0.05
 STEADY = 0.02
@@ -74,13 +74,13 @@ def readout_failed(run: Run) -> Verdict | None:
     ]
     seen = mean(norm for norm, _ in norms)
     unseen = [norm for _, norm in norms if norm is not None]
-    beside = f" and {mean(unseen):.3g} for the others" if unseen else ""
+    beside = f" and {quantity(mean(unseen))} for the others" if unseen else ""
     return Verdict(
         "readout",
-        f"{rule} fell {100 * (read[top] - read[-1]):.1f} points from round"
+        f"{rule} fell {percent(read[top] - read[-1])} points from round"
         f" {run.evaluations[top]['round']} to the end while {witness} moved by {100 * other:+.1f}: the"
-        f" readout failed, the encoders did not get worse. The mean norm of a prototype is {seen:.3g}"
-        f" for the classes a client holds{beside}.",
+        f" readout failed, the encoders did not get worse. The mean norm of a prototype is"
+        f" {quantity(seen)} for the classes a client holds{beside}.",
         problem=rule == primary(run),
     )
 
@@ -97,8 +97,8 @@ def encoders_fell(run: Run) -> Verdict | None:
     return Verdict(
         "encoders",
         f"Both readings fell from round {run.evaluations[top]['round']} to the end: {rule} by"
-        f" {100 * (read[top] - read[-1]):.1f} points and {witness}, which reads no prototype, by"
-        f" {100 * (free[top] - free[-1]):.1f}. The encoders got worse too.",
+        f" {percent(read[top] - read[-1])} points and {witness}, which reads no prototype, by"
+        f" {percent(free[top] - free[-1])}. The encoders got worse too.",
     )
 
 
@@ -118,8 +118,8 @@ def fusion_gains_nothing(run: Run) -> Verdict | None:
         return None
     return Verdict(
         "no-gain",
-        f"{primary(run)} ends at {100 * fused:.1f} %, below the best single client's"
-        f" {100 * alone:.1f} %.",
+        f"{primary(run)} ends at {percent(fused)} %, below the best single client's"
+        f" {percent(alone)} %.",
     )
 
 
@@ -137,8 +137,8 @@ def better_fusion(run: Run) -> Verdict | None:
     beside = "" if images is None else f" on {images:,} test images"
     return Verdict(
         "better-fusion",
-        f"On the same uploads {best} ends at {100 * found[best]:.1f} %, {primary(run)} at"
-        f" {100 * own:.1f} %{beside}.",
+        f"On the same uploads {best} ends at {percent(found[best])} %, {primary(run)} at"
+        f" {percent(own)} %{beside}.",
         problem=False,
         subject="fusion",
         advice=f"Use fusion={best}.",
@@ -159,23 +159,25 @@ def single_class(run: Run) -> Verdict | None:
         return None
     verb = "holds" if len(single) == 1 else "hold"
     text = f"{listed(single).capitalize()} {verb} one class."
-    favoured = favoured_class(run, {counts[client].index(max(counts[client])) for client in single})
-    return Verdict("single-class", text + favoured, problem=bool(favoured), subject="fusion")
+    favours = favoured_class(run, {counts[client].index(max(counts[client])) for client in single})
+    matters = any(fusion == next(iter(run.summary.confusion or {})) for fusion in favours)
+    return Verdict("single-class", text + "".join(favours.values()), problem=matters, subject="fusion")
 
 
-def favoured_class(run: Run, classes: set[int]) -> str:
-    """That a rule which asks owners gives a class far more images than there are of it.
+def favoured_class(run: Run, classes: set[int]) -> dict[str, str]:
+    """By rule that asks owners: that it takes far more images for a class than there are of it.
 
     An encoder that saw one class finds it everywhere.
     """
+    found = {}
     for fusion in ("class-mean", "class-weighted"):
-        matrix = (run.summary.confusion or {}).get(fusion)
-        if matrix is None:
-            continue
+        matrix = (run.summary.confusion or {}).get(fusion, [])
         total = sum(map(sum, matrix))
-        for label in sorted(classes):
+        for label in sorted(classes) if matrix else ():
             given, there = sum(row[label] for row in matrix) / total, sum(matrix[label]) / total
             if given > FAVOURED * there:
-                found = f"{given:.0%} of all images, where {there:.0%} are of it"
-                return f" {fusion} gives class {label} {found}."
-    return ""
+                name = (run.summary.class_names or {label: label})[label]
+                shares = f"{percent(given)} % of all images for class {name}, where {percent(there)} %"
+                found[fusion] = f" {fusion} takes {shares} are of it."
+                break
+    return found

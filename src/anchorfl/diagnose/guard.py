@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anchorfl.objective import EXPLODED, Balance, yardstick
-from anchorfl.runs import Run
+from anchorfl.runs import Run, percent, quantity
 
 RAISED = 2.0
 HORIZON = 3
@@ -64,11 +64,11 @@ class Guard:
         """The first rule that applies, and its numbers in words."""
         measure, now = self.yardsticks[record["client"]], record["lambda_effective"]
         height = now / measure
-        beside = f"effective {now:,.4g}, {height:.1f} times B/A of round 0"
+        beside = f"effective {quantity(now)}, {quantity(height)} times B/A of round 0"
         if height >= EXPLODED:
             share = record.get("gradient_share_encoder")
-            encoder = "is frozen" if share is None else f"has {share:.0%} of the squared gradient"
-            return "exploded", f"{beside}; the encoder {encoder}"
+            has = "is frozen" if share is None else f"has {percent(share)} % of the squared gradient"
+            return "exploded", f"{beside}; the encoder {has}"
         before = self.before.get(record["client"])
         if height < RAISED or before is None:
             return None
@@ -77,7 +77,8 @@ class Guard:
         stationary = self.balance.stationary(record["base_loss"], falling, record["anneal"])
         ahead = (stationary or 0.0) * record["lambda_effective"] / record["lambda_raw"]
         if fall < 1 and ahead > EXPLODED * measure:
-            return "ahead", f"{beside}; with A falling as it does, {ahead:,.4g} in {HORIZON} rounds"
+            later = f"{quantity(ahead)} in {HORIZON} rounds"
+            return "ahead", f"{beside}; with A falling as it does, {later}"
         return None
 
 

@@ -7,7 +7,7 @@ from statistics import mean
 from anchorfl.diagnose.guard import replay
 from anchorfl.diagnose.verdict import Verdict, by_round, height, highest, listed
 from anchorfl.objective import EXPLODED
-from anchorfl.runs import Run
+from anchorfl.runs import Record, Run, counted, percent, quantity
 
 CANCELLED = 0.8
 DIVIDED = 0.25
@@ -34,14 +34,18 @@ def ran_away(run: Run) -> Verdict | None:
     return Verdict(
         "runaway",
         f"Lambda {how} on {listed(who)}, from round {min(alarms[each].round for each in who)} on."
-        f" When it showed on client {worst}, in round {since}, A had fallen {by_align:.2g}-fold, from"
-        f" {first['align_loss']:.3g} to {onset['align_loss']:.2g}, and s {by_anneal:.2g}-fold, from"
-        f" {first['anneal']:.2g} to {onset['anneal']:.2g}; its stationary lambda was"
-        f" {onset['lambda_stationary']:,.4g}. The raw one reached {peak['lambda_raw']:,.4g} in round"
-        f" {peak['round']}.",
+        f" When it showed on client {worst}, in round {since}, A had fallen {quantity(by_align)}-fold,"
+        f" {from_to(first, onset, 'align_loss')}, and s {quantity(by_anneal)}-fold,"
+        f" {from_to(first, onset, 'anneal')}; its stationary lambda was"
+        f" {quantity(onset['lambda_stationary'])}. The raw one reached {quantity(peak['lambda_raw'])}"
+        f" in round {peak['round']}.",
         subject="lambda",
         advice=run.balance.cure(gamma),
     )
+
+
+def from_to(first: Record, last: Record, name: str) -> str:
+    return f"from {quantity(first[name])} to {quantity(last[name])}"
 
 
 def held(run: Run) -> Verdict | None:
@@ -51,8 +55,8 @@ def held(run: Run) -> Verdict | None:
     top = max(height(records) for records in run.clients.values())
     return Verdict(
         "held",
-        f"Lambda did not run away: on every client the effective one reached at most {top:.2g} times"
-        " B/A of round 0.",
+        f"Lambda did not run away: on every client the effective one reached at most {quantity(top)}"
+        " times B/A of round 0.",
         problem=False,
     )
 
@@ -72,9 +76,10 @@ def cancelled_annealing(run: Run) -> Verdict | None:
     first, last, kept = cancelled[client]
     return Verdict(
         "cancelled",
-        f"Annealing was cancelled on {listed(cancelled)}: while s fell from {first['anneal']:.2g} to"
-        f" {last['anneal']:.2g}, client {client}'s raw lambda rose from {first['lambda_raw']:,.3g} to"
-        f" {last['lambda_raw']:,.3g} and the effective one ended at {kept:.0%} of what it was.",
+        f"Annealing was cancelled on {listed(cancelled)}: while s fell"
+        f" {from_to(first, last, 'anneal')}, client {client}'s raw lambda rose"
+        f" {from_to(first, last, 'lambda_raw')} and the effective one ended at"
+        f" {percent(kept)} % of what it was.",
         subject="lambda",
         advice="v12-gamma lets it fall.",
     )
@@ -95,9 +100,9 @@ def slow_sigma(run: Run) -> Verdict | None:
     last = slow[client]
     return Verdict(
         "slow-sigma",
-        f"The sigmas of {listed(slow)} have not settled: client {client}, with {last['steps']}"
-        f" step{'s' if last['steps'] > 1 else ''} per round, ends at lambda {last['lambda_raw']:.3g}"
-        f" where {last['lambda_stationary']:,.3g} is stationary.",
+        f"The sigmas of {listed(slow)} have not settled: client {client}, with"
+        f" {counted(last['steps'], 'step')} per round, ends at lambda {quantity(last['lambda_raw'])}"
+        f" where {quantity(last['lambda_stationary'])} is stationary.",
         problem=False,
         subject="lambda",
         advice="Raise align.sigma_lr if that matters.",
@@ -115,11 +120,12 @@ def divided_gradient(run: Run) -> Verdict | None:
     clip = mean(record["clip_factor"] for record in last)
     if divisor < 1 / DIVIDED or align >= V7:
         return None
-    hidden = f" Clipping (mean factor {clip:.2f}) hides a part of the division." if clip < 0.9 else ""
+    clipping = f" Clipping (mean factor {quantity(clip)}) hides a part of the division."
+    hidden = clipping if clip < 0.9 else ""
     return Verdict(
         "divided",
-        f"The local gradient is divided by 2 sl2 = {divisor:.3g} and A has the weight {align:.2g},"
-        f" {align / V7:.0%} of V7's: where this run falls behind, it is under-trained and not"
-        f" over-aligned.{hidden} Compare it with v10-decoupled.",
+        f"The local gradient is divided by 2 sl2 = {quantity(divisor)} and A has the weight"
+        f" {quantity(align)}, {percent(align / V7)} % of V7's: where this run falls behind, it is"
+        f" under-trained and not over-aligned.{hidden} Compare it with v10-decoupled.",
         problem=False,
     )

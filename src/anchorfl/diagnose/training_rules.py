@@ -6,7 +6,7 @@ import math
 from statistics import mean
 
 from anchorfl.diagnose.verdict import Verdict, listed
-from anchorfl.runs import Run
+from anchorfl.runs import Run, percent, quantity
 
 FROZEN = 0.1
 CLIPPED = 0.5
@@ -46,8 +46,8 @@ def diverged(run: Run) -> Verdict | None:
         return None
     return Verdict(
         "diverged",
-        f"Training diverged on {listed(lost)}: B ends at up to {max(lost.values()):.2g}, where guessing"
-        f" gives about {guess:.2g}.",
+        f"Training diverged on {listed(lost)}: B ends at up to {quantity(max(lost.values()))}, where"
+        f" guessing gives about {quantity(guess)}.",
         subject="training",
         advice=f"Lower train.lr, which is {run.train.lr:g}.",
     )
@@ -69,5 +69,6 @@ def still_encoders(run: Run) -> Verdict | None:
     return Verdict(
         "frozen",
         f"The encoders of {listed(still)} hardly move: in the last rounds at most"
-        f" {max(still.values()):.1%} of the squared gradient under the common clip norm is theirs.",
+        f" {percent(max(still.values()))} % of the squared gradient under the common clip norm is"
+        " theirs.",
     )

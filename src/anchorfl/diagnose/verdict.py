@@ -28,6 +28,11 @@ class Verdict:
     advice: str = ""
 
 
+def repeats(verdict: Verdict, warning: str) -> bool:
+    """Whether a verdict says what a run warned of while it went, from its second letter on."""
+    return warning[1:] in verdict.text
+
+
 Rule = Callable[[Run], Verdict | None]
 
 

@@ -36,8 +36,9 @@ def untested_classes(dataset: Dataset) -> Iterator[Warned]:
     train, test = images_by_class(dataset)
     untested = [dataset.class_names[label] for label in np.flatnonzero((train > 0) & (test == 0))]
     if untested:
+        them = "it" if len(untested) == 1 else "them"
         yield Warned(
-            "untested-class", f"no test image of {named(untested)}: accuracy does not count them"
+            "untested-class", f"no test image of {named(untested)}: accuracy does not count {them}"
         )
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 
-from anchorfl.diagnose import Verdict, diagnose
+from anchorfl.diagnose import Verdict, diagnose, repeats
 from anchorfl.report.console import say
 from anchorfl.runs import Run
 
 
-def show_diagnosis(console: Console, run: Run) -> None:
+def show_diagnosis(console: Console, run: Run, warned: Sequence[str] = ()) -> None:
+    """The verdicts, without those that say again what the user was `warned` of before."""
     for verdict in diagnose(run):
-        say_verdict(console, verdict)
+        if not any(repeats(verdict, warning) for warning in warned):
+            say_verdict(console, verdict)
 
 
 def say_verdict(console: Console, verdict: Verdict) -> None:

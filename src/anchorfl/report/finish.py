@@ -16,7 +16,7 @@ from anchorfl.report.tables import result_table
 def run_and_report(config: Config, console: Console, restart: bool = False) -> None:
     run = run_in_folder(config, (show_progress(console),), restart)
     console.print(result_table(run.summary))
-    show_diagnosis(console, run)
+    show_diagnosis(console, run, run.summary.warnings)
     for path in write_figures(run, run.files.figures):
         kind = "figure" if path.suffix == ".png" else "table"
         say(console, f"{kind}: {path}")

@@ -44,7 +44,7 @@ def show_assumed(
     rows = [
         [
             str(point.round),
-            f"{rounds[point.round].align:.4g}",
+            quantity(rounds[point.round].align),
             quantity(point.raw),
             quantity(point.effective),
             quantity(point.stationary),
@@ -52,7 +52,7 @@ def show_assumed(
         for point in chosen(points)
     ]
     headings = ["round", "A", "raw lambda", "effective", "stationary"]
-    console.print(plain_table(headings, rows, f"{method}, B {rounds[0].base:g}"))
+    console.print(plain_table(headings, rows, f"{method}, B {quantity(rounds[0].base)}"))
     say(console, where_it_goes(points, rounds, bound))
     say(console, f"figure: {plot({0: points}, {}, method, figure)}")
 
@@ -77,7 +77,7 @@ def show_run(console: Console, run: Run, bound: float, figure: Path) -> None:
             ]
         )
     headings = ["client", "recorded raw", "forecast raw", "effective", "stationary"]
-    headings.append(f"exceeds {bound:g} in round")
+    headings.append(f"exceeds {quantity(bound)} in round")
     console.print(plain_table(headings, rows, f"{run.method}, round {len(points) - 1}"))
     highest = max(record["base_loss"] for own in run.clients.values() for record in own)
     say(console, gamma_line(highest / (2 * bound), bound))
@@ -93,12 +93,14 @@ def chosen(points: Sequence[Point]) -> list[Point]:
 
 def where_it_goes(points: Sequence[Point], rounds: Sequence[RoundMeans], bound: float) -> str:
     left = leaves(points, bound)
-    where = f"exceeds {bound:g} in round {left}" if left is not None else f"stays below {bound:g}"
+    limit = quantity(bound)
+    where = f"stays below {limit}" if left is None else f"exceeds {limit} in round {left}"
     return f"raw lambda {where}; {gamma_line(smallest_gamma(rounds, bound), bound)}"
 
 
 def gamma_line(gamma: float, bound: float) -> str:
-    return f"v12-gamma settles below {bound:g} with align.gamma={gamma:.3g} or more (B / (2 lambda))"
+    with_gamma = f"with align.gamma={gamma:.3g} or more (B / (2 lambda))"
+    return f"v12-gamma settles below {quantity(bound)} {with_gamma}"
 
 
 def plot(

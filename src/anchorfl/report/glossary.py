@@ -10,28 +10,33 @@ from anchorfl.registry import FUSIONS, METHODS
 from anchorfl.runs import Run
 
 GENERAL = {
-    "client": "A site: it trains on its own samples alone and uploads what it learned.",
-    "round": "A turn of local training on every client. A one-shot method sends nothing back after it.",
-    "fusion": "What the server makes of the uploads: one predictor of all classes.",
-    "primary": "The fusion named first in the settings: it makes the run's predictor.",
-    "best single client": "The highest test accuracy of any client's own model.",
-    "worst class": "The class of which the smallest share of test images is recognised.",
-    "calibration error": "How far stated probabilities are from the share of right answers: their mean"
-    " gap over 15 bins of confidence, after temperature scaling.",
-    "entropy": "H of a client's labels, in bits: 0 with one class, log2 C with all C classes equally.",
-    "effective classes": "2^H: this many equally frequent classes have the entropy H of the client's.",
-    "base loss B": "What a client minimises on its own labels, whatever the others do.",
-    "prototype": "A learned point per class, which features of that class are drawn to.",
-    "clip factor": "What clipping left of a step's gradient norm: 1 where nothing was clipped.",
+    "client": "A site that is simulated.",
+    "site": "Who takes part: it trains on its own images alone and uploads what it learned.",
+    "round": "A turn of training at every site. In a one-shot method nothing is sent back after it.",
+    "fusion": "The rule by which the server makes one model of all uploads.",
+    "primary": "The fusion named first in the settings: its model is kept, and predicts.",
+    "predictor": "The model that a run leaves: it is given an image and tells its class.",
+    "best single client": "The best test accuracy that any client has with its own model alone.",
+    "worst class": "The class whose images are recognised least often.",
+    "calibration error": "How far stated probabilities are from how often they are right, on average.",
+    "effective classes": "How many classes a client holds, where a class with few images counts for"
+    " less than one: 2^H, H the entropy of its labels in bits.",
+    "base loss B": "How far a client is from knowing its own images and labels.",
+    "prototype": "What a class looks like to a client: one learned vector, near its images' features.",
+    "encoder": "The network that makes features, a vector, of an image.",
+    "clip factor": "What is left of a step that was too long: 1 where it was not shortened.",
+    "confusion": "How many images of a class (a row) were taken for which (a column).",
 }
 OF_LAMBDA = {
-    "align loss A": "How far a client is from what all clients align to, such as shared anchors.",
-    "lambda": "The weight of A beside B: a client minimises B + lambda A.",
-    "raw lambda": "Lambda as set or learned, sl2/sa2, before it is annealed.",
-    "effective lambda": "The weight that A has in what the network's weights minimise.",
-    "stationary lambda": "Where raw lambda would settle if B and A stayed as they are.",
-    "largest lambda": "Of any client at the end of any round, raw where the method has it.",
-    "sigma squared": "The learned variances sl2 (local, of B) and sa2 (align, of A).",
+    "align loss A": "How far a client is from what all clients share, such as one vector per class.",
+    "lambda": "How much A counts beside B: a client minimises B + lambda A.",
+    "raw lambda": "Lambda as it was set or learned, before it is faded out over the run.",
+    "effective lambda": "The weight that A really has where the network learns.",
+    "stationary lambda": "Where a learned lambda would come to rest if B and A stayed as they are.",
+    "largest lambda": "The highest lambda of any client at the end of any round: the raw one, where"
+    " the method has one.",
+    "sigma squared": "Two learned numbers whose ratio is raw lambda: local (of B, sl2) over align (of"
+    " A, sa2).",
 }
 
 
@@ -50,7 +55,7 @@ ON_COMPARISONS = (
 
 
 def glossary(run: Run) -> list[tuple[str, str]]:
-    """Terms and their meaning, those of lambda where there is one; then the method and its fusions."""
+    """Terms, then the method and its fusions; the page lists those that it uses."""
     return [*terms_of([run]).items(), *method_line(run.method), *fusion_lines([run])]
 
 

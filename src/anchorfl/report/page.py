@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from anchorfl.diagnose import diagnose
+from anchorfl.diagnose import diagnose, repeats
 from anchorfl.files import write_whole
 from anchorfl.report.glossary import glossary
 from anchorfl.report.numbers import counted
@@ -29,6 +29,7 @@ EMPTY: dict[str, Any] = {
     "sites": None,
     "partition": None,
     "by_class": None,
+    "measured_on": "",
     "confusion": [],
     "texts": [],
     "glossary": [],
@@ -55,17 +56,24 @@ def fill_page(data: dict[str, Any], path: Path) -> Path:
 
 def page_data(run: Run) -> dict[str, Any]:
     """Everything that the page shows; what a run does not have is left out."""
+    verdicts = diagnose(run)
+    warnings = [
+        warning
+        for warning in dict.fromkeys(run.summary.warnings)
+        if not any(repeats(verdict, warning) for verdict in verdicts)
+    ]
     return {
         "title": f"{run.method} on {run.summary.dataset or run.settings.get('data.name')}",
         "subtitle": subtitle(run),
         "accuracy": accuracy_head(run.summary),
         "numbers": costs(run),
-        "verdicts": [{"text": each.text, "problem": each.problem} for each in diagnose(run)],
-        "warnings": list(dict.fromkeys(run.summary.warnings)),
+        "verdicts": [{"text": each.text, "problem": each.problem} for each in verdicts],
+        "warnings": warnings,
         "charts": [chart for chart in charts_of(run) if chart["series"]],
         "sites": site_table(run),
         "partition": label_table(run.summary),
         "by_class": class_table(run.summary),
+        "measured_on": run.summary.measured_on(),
         "confusion": confusions(run.summary),
         "texts": texts(run),
         "glossary": glossary(run),

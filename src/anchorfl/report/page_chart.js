@@ -1,5 +1,5 @@
 // Charts of a page: curves by round that can be hovered over, zoomed into and hidden.
-const SVG = "http://www.w3.org/2000/svg", W = window.innerWidth < 600 ? 360 : 640, H = 300, L = 58, R = 12, T = 10, B = 30;
+const SVG = "http://www.w3.org/2000/svg", W = window.innerWidth < 600 ? 360 : 640, H = 300, L = 82, R = 12, T = 10, B = 30;
 
 function add(parent, tag, text, attributes) {
   const svg = parent instanceof SVGElement || tag === "svg";
@@ -9,20 +9,16 @@ function add(parent, tag, text, attributes) {
   parent.append(node);
   return node;
 }
-function short(x, digits) {
-  const size = Math.abs(x);
-  if (size && (size >= 1e5 || size < 1e-3)) return x.toExponential(digits - 2);
-  return String(+x.toPrecision(digits));
-}
-function labels(values, digits = 3) {  // more digits where these do not tell them apart
-  const found = values.map(x => short(x, digits));
-  return digits > 9 || new Set(found).size === found.length ? found : labels(values, digits + 1);
-}
-function quantity(x) {
+function quantity(x, digits = 3) {  // as in numbers.py
   if (x === null || x === undefined) return "-";
   const size = Math.abs(x);
-  if (size >= 1e9) return x.toExponential(2);
-  return size >= 100 ? Math.round(x).toLocaleString("en-US") : String(+x.toPrecision(3));
+  if (size >= 1e12 || (size && size < 1e-4)) return (+x.toPrecision(digits)).toExponential();
+  const places = size >= 10 ** (digits - 1) ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: digits };
+  return x.toLocaleString("en-US", places);
+}
+function labels(values, digits = 3) {  // more digits where these do not tell them apart
+  const found = values.map(x => quantity(x, digits));
+  return digits > 9 || new Set(found).size === found.length ? found : labels(values, digits + 1);
 }
 function ticks(low, high, log) {
   if (log) {

@@ -7,6 +7,8 @@ from statistics import median
 from typing import Any
 
 from anchorfl.report.colours import NEUTRAL, PALETTE, fusion_colour
+from anchorfl.report.numbers import in_words
+from anchorfl.report.page_tables import site_name
 from anchorfl.report.tables import best_client
 from anchorfl.runs import Record, Run
 
@@ -76,7 +78,7 @@ def client_series(run: Run, fields: dict[str, str]) -> list[Series]:
         for name, dash in fields.items():
             values = [record.get(name) for record in records]
             if any(value is not None for value in values):
-                label = None if named else f"client {client}"
+                label = None if named else site_name(run.summary, client) or f"client {client}"
                 named = True
                 title = f"{client}" if not dash else f"{client} {name.rsplit('_', 1)[1]}"
                 each = curve(title, rounds, values, colour, legend=label, dash=dash)
@@ -100,7 +102,7 @@ def spread_series(run: Run, fields: dict[str, str]) -> list[Series]:
                 found = [record[name] for record in records if record.get(name) is not None]
                 values.append(measure(found) if found else None)
             if any(value is not None for value in values):
-                title = f"{label} {name}"
+                title = f"{in_words(name)}, {label}"
                 width = 2.4 if label == "median" else 1.0
                 each = curve(title, list(by_round), values, COLOURS[index], dash=dash, width=width)
                 series.append({**each, "legend": title})

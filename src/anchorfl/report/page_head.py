@@ -17,14 +17,15 @@ def accuracy_head(summary: Summary) -> dict[str, Any] | None:
         return None
     primary, *others = accuracies
     images = summary.test_images()
-    tested = "" if images is None else f", {images:,} test images"
+    tested = "" if images is None else f", {images:,} {summary.measured_on()}"
+    what = "accuracy" if summary.site_accuracy is not None else "test accuracy"
     beside = [bar(name, accuracies[name], fusion_colour(name)) for name in others]
     alone = summary.best_client()
     if alone is not None:
         beside.append(bar("best single client", alone, NEUTRAL))
     return {
         **bar(primary, accuracies[primary], fusion_colour(primary)),
-        "words": f"test accuracy of {primary} (makes the predictor){tested}",
+        "words": f"{what} of {primary} (makes the predictor){tested}",
         "worst": worst_class(summary, primary),
         "others": beside,
     }

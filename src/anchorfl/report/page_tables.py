@@ -35,6 +35,7 @@ def class_table(summary: Summary) -> Table | None:
         "headings": ["class", *headings],
         "rows": [[name, *map(percent, shares)] for name, *shares in by_class],
         "colours": dict(zip(headings, map(fusion_colour, found), strict=True)),
+        "fold": True,
     }
 
 
@@ -49,6 +50,7 @@ def site_table(run: Run) -> Table | None:
         "headings": kept,
         "rows": [[row[name] for name in kept] for row in rows],
         "left": ["largest classes"],
+        "fold": True,
     }
 
 
@@ -58,16 +60,23 @@ def site_row(run: Run, client: int) -> dict[str, str]:
     sizes = dict(enumerate(run.summary.upload_bytes))
     points = run.evaluations
     own = dict(enumerate(points[-1]["local_accuracy"] if points else []))
+    held_out = dict(enumerate(run.summary.site_accuracy or []))
     size = sizes.get(client)
     return {
-        "client": f"{client} {site_name(run.summary, client)}".rstrip(),
+        who(run.summary): f"{client} {site_name(run.summary, client)}".rstrip(),
         **held(run, client),
+        "accuracy on its held-out images, %": percent(held_out.get(client)),
         "own model's accuracy, %": percent(own.get(client)),
         "largest lambda": quantity(run.largest_lambda_of(client)),
         "upload": NONE if size is None else megabytes(size),
         "base loss B, last": quantity(last.get("base_loss")),
         "align loss A, last": quantity(last.get("align_loss")),
     }
+
+
+def who(summary: Summary) -> str:
+    """What a row of the tables is called: client where it has no name."""
+    return "site" if summary.sites else "client"
 
 
 def site_name(summary: Summary, client: int) -> str:
@@ -97,7 +106,7 @@ def label_table(summary: Summary) -> Table | None:
         return None
     table = enumerate(summary.label_table)
     rows = [[site_name(summary, client) or str(client), *row] for client, row in table]
-    return {"classes": summary.class_names, "rows": rows}
+    return {"who": who(summary), "classes": summary.class_names, "rows": rows}
 
 
 def confusions(summary: Summary) -> list[Table]:

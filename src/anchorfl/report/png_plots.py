@@ -11,12 +11,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from anchorfl.errors import UserError
 from anchorfl.files import whole
 from anchorfl.report.colours import NEUTRAL, PALETTE
+from anchorfl.report.numbers import in_words, quantity
 from anchorfl.report.tables import best_client
 
 if TYPE_CHECKING:
@@ -35,6 +36,13 @@ def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
+
+
+class Quantities(LogFormatter):
+    """A log axis in the numbers that tables have; which ticks get one is as ever."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return quantity(x) if super().__call__(x, pos) else ""
 
 
 def save(figure: Figure, path: Path) -> Path:
@@ -133,7 +141,7 @@ def plot_clients(run: Run, styles: Mapping[str, str], ylabel: str, title: str, p
             label = f"client {client}" if index == 0 and len(run.clients) <= 12 else None
             axes.plot(rounds, values, style, color=colour, linewidth=1.4, label=label)
     for name, style in styles.items():
-        axes.plot([], [], style, color=INK, linewidth=1.4, label=name.replace("_", " "))
+        axes.plot([], [], style, color=INK, linewidth=1.4, label=in_words(name))
     axes.set(ylabel=ylabel, yscale="log")
     return finish_by_round(figure, axes, title, path)
 
@@ -143,6 +151,9 @@ def finish_by_round(figure: Figure, axes: Axes, title: str, path: Path) -> Path:
     axes.set(xlabel="round")
     axes.set_title(plain(title), fontsize=10, loc="left")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    if axes.get_yscale() == "log":
+        axes.yaxis.set_major_formatter(Quantities())
+        axes.yaxis.set_minor_formatter(Quantities())
     axes.grid(alpha=0.15)
     axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
     return save(figure, path)

@@ -68,16 +68,16 @@ def write_predictions(predictions: Sequence[Prediction], path: Path, least: floa
 def show_measures(console: Console, measures: Measures) -> None:
     rows = [
         ["images", f"{measures.images:,}"],
-        ["accuracy", f"{100 * measures.accuracy:.2f} %"],
-        ["balanced accuracy", f"{100 * measures.balanced_accuracy:.2f} %"],
-        ["macro F1", f"{100 * measures.macro_f1:.2f} %"],
-        ["expected calibration error", f"{100 * measures.calibration_error:.2f} points"],
+        ["accuracy", f"{percent(measures.accuracy)} %"],
+        ["balanced accuracy", f"{percent(measures.balanced_accuracy)} %"],
+        ["macro F1", f"{percent(measures.macro_f1)} %"],
+        ["expected calibration error", f"{percent(measures.calibration_error)} %"],
     ]
     if measures.unfamiliar is not None:
         rows.append([UNLIKE, f"{percent(measures.unfamiliar)} %"])
     console.print(plain_table(["measure", "value"], rows, "the predictor"))
     by_class = [
-        [name, "no image" if share is None else f"{100 * share:.1f}"]
+        [name, "no image" if share is None else percent(share)]
         for name, share in measures.recall.items()
     ]
     console.print(plain_table(["class", "recall, %"], by_class, "by class"))

@@ -30,7 +30,7 @@ from anchorfl.engine import (
 )
 from anchorfl.registry import DISPLAYS
 from anchorfl.report.console import say
-from anchorfl.report.numbers import counted
+from anchorfl.report.numbers import counted, percent, quantity
 
 SILENCE = 10.0
 
@@ -53,16 +53,17 @@ def where_somebody_looks() -> Listener | None:
 
 
 def percentages(accuracy: dict[str, float]) -> str:
-    return "  ".join(f"{name} {value:.1%}" for name, value in accuracy.items())
+    return "  ".join(f"{name} {percent(value)} %" for name, value in accuracy.items())
 
 
 def opening(event: RunStarted) -> str:
     busy = sum(size > 0 for size in event.samples)
+    some = f" ({busy:,} with samples)" if busy < len(event.samples) else ""
     epochs = counted(event.local_epochs, "epoch")
     threads = f", {counted(event.threads, 'thread')}" if event.device == "cpu" else ""
     before = f", {event.begun} of them done before" if event.begun else ""
     return (
-        f"{event.method} on {event.dataset}: {counted(busy, 'client')},"
+        f"{event.method} on {event.dataset}: {counted(len(event.samples), 'client')}{some},"
         f" {counted(sum(event.samples), 'sample')}, {counted(event.rounds, 'round')} of {epochs}"
         f"{before} on {event.device}{threads} -> {event.folder}"
     )
@@ -84,17 +85,16 @@ class PlainProgress:
             self.started = time.perf_counter()
             self.say(opening(event))
         elif isinstance(event, Preparing):
-            self.say_if_silent(f"{event.what} {event.done / event.total:.0%}")
+            self.say_if_silent(f"{event.what} {percent(event.done / event.total)} %")
             self.started = time.perf_counter()
         elif isinstance(event, BatchTrained):
             self.done += event.samples
-            self.say_if_silent(f"{self.place(event.round)} client {event.client}  {self.left()} left")
+            self.say_if_silent(f"{self.place(event.round)} client {event.client}{self.left()}")
         elif isinstance(event, Evaluating):
             self.say_if_silent(f"{self.place(event.round)} evaluating")
         elif isinstance(event, RoundEnded):
-            pace = f"{event.samples_per_second:,.0f} samples/s  {self.left()} left"
             how = percentages(event.accuracy) if event.accuracy else "trained"
-            self.say(f"{self.place(event.round)}  {how}  {pace}")
+            self.say(f"{self.place(event.round)}  {how}{self.pace(event.samples_per_second)}")
         elif isinstance(event, Warned):
             self.say(f"warning: {event.message}")
 
@@ -109,16 +109,25 @@ class PlainProgress:
     def place(self, number: int) -> str:
         return f"round {number} ({number + 1}/{self.rounds})"
 
+    def pace(self, samples_per_second: float) -> str:
+        """Nothing where nothing is trained."""
+        if not samples_per_second:
+            return ""
+        return f"  {quantity(samples_per_second)} samples/s{self.left()}"
+
     def left(self) -> str:
+        """Nothing before the first sample, from which no time can be told."""
+        if not self.done:
+            return ""
         elapsed = time.perf_counter() - self.started
-        return str(timedelta(seconds=round(elapsed * (self.total - self.done) / max(self.done, 1))))
+        return f"  {timedelta(seconds=round(elapsed * (self.total - self.done) / self.done))} left"
 
 
 class Pace(ProgressColumn):
     """Samples per second, over the last while."""
 
     def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:,.0f} samples/s" if task.speed else "")
+        return Text(f"{quantity(task.speed)} samples/s" if task.speed else "")
 
 
 class LiveProgress:
@@ -144,7 +153,9 @@ class LiveProgress:
             self.task: TaskID = self.bar.add_task("starting", total=total, accuracy="")
             self.bar.start()
         elif isinstance(event, Preparing):
-            self.bar.update(self.task, description=f"{event.what} {event.done / event.total:.0%}")
+            self.bar.update(
+                self.task, description=f"{event.what} {percent(event.done / event.total)} %"
+            )
         elif isinstance(event, BatchTrained):
             place = f"round {event.round + 1}/{self.rounds} client {event.client}"
             self.bar.update(self.task, advance=event.samples, description=place)
@@ -153,7 +164,7 @@ class LiveProgress:
             self.bar.update(self.task, description=place)
         elif isinstance(event, RoundEnded) and event.accuracy:
             name, value = next(iter(event.accuracy.items()))
-            self.bar.update(self.task, accuracy=f"{name} {value:.1%}")
+            self.bar.update(self.task, accuracy=percentages({name: value}))
         elif isinstance(event, Warned):
             say(self.console, f"warning: {event.message}", style="yellow")
         elif isinstance(event, RunEnded):

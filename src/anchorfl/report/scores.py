@@ -66,16 +66,17 @@ def collect_scores(console: Console, model: Path, files: Sequence[Path]) -> None
     if "server" not in (run.summary.environment or {}):
         raise UserError(f"{model}: was not made by server fuse")
     card, sites = predictor_of(run).card, run.summary.sites or []
+    shares: dict[str, float] = {}
     total = torch.zeros(len(card.class_names), len(card.class_names), dtype=torch.float64)
     rows: list[list[str]] = []
     for file in files:
         site, counts = read_score(file, card)
         if site not in sites:
             raise UserError(f"{file}: is of {site}, which is none of the model's {', '.join(sites)}")
-        if site in [row[0] for row in rows]:
+        if site in shares:
             raise UserError(f"{file}: is a second score of {site}")
-        share = float(counts.diagonal().sum() / counts.sum())
-        rows.append([site, f"{int(counts.sum()):,}", percent(share)])
+        shares[site] = float(counts.diagonal().sum() / counts.sum())
+        rows.append([site, f"{int(counts.sum()):,}", percent(shares[site])])
         total += counts
     share = float(total.diagonal().sum() / total.sum())
     rows.append(["all", f"{int(total.sum()):,}", percent(share)])
@@ -87,6 +88,7 @@ def collect_scores(console: Console, model: Path, files: Sequence[Path]) -> None
         balanced_accuracy={card.fusion: balanced_accuracy(total)},
         macro_f1={card.fusion: macro_f1(total)},
         confusion={card.fusion: total.long().tolist()},
+        site_accuracy=[shares.get(site) for site in sites],
     )
     run.files.write_summary(summary)
     say(console, f"page: {write_page(read_run(model))}")

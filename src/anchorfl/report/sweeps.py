@@ -11,7 +11,7 @@ from anchorfl.errors import UserError
 from anchorfl.report.compare import SAME, show_comparison
 from anchorfl.report.console import say
 from anchorfl.report.tables import plain_table
-from anchorfl.runs import Run, read_run
+from anchorfl.runs import Run, percent, read_run
 from anchorfl.sweep import Ended, Plan, by_changed_code, run_search, run_sweep
 
 SHOWN = 10
@@ -66,7 +66,7 @@ def run_and_show(console: Console, plan: Plan) -> list[Ended]:
 def outcome(done: Ended) -> str:
     if done.error is not None:
         return f"failed: {done.error}"
-    figures = ", ".join(f"{name} {100 * value:.1f} %" for name, value in done.accuracy.items())
+    figures = ", ".join(f"{name} {percent(value)} %" for name, value in done.accuracy.items())
     when = "ended earlier" if done.skipped else f"{done.seconds:.0f} s"
     return f"{figures}, {'stopped by the guard, ' if done.stopped else ''}{when}"
 
@@ -95,7 +95,7 @@ def show_search(console: Console, plan: Plan, ended: Sequence[Ended]) -> None:
     fusions = list(ended[0].validation or {})
     rows = []
     for done in ended[:SHOWN]:
-        validation = [f"{100 * value:.1f}" for value in (done.validation or {}).values()]
+        validation = [percent(value) for value in (done.validation or {}).values()]
         rows.append([done.trial.name, *(f"{done.trial.settings[key]}" for key in varied), *validation])
     console.print(plain_table(["trial", *varied, *fusions], rows, "accuracy on held-out data, %"))
     best = ended[0]

@@ -62,7 +62,7 @@ def best_client(local_accuracy: Sequence[float | None]) -> float | None:
 def result_table(summary: Summary) -> Table:
     """Final figures of a run, fusion by fusion, beside the best a single client does."""
     table = new_table(f"{summary.method} on {summary.dataset}")
-    table.add_column("predictor")
+    table.add_column("fusion")
     measures = {
         "accuracy, %": (summary.final_accuracy, percent),
         "balanced, %": (summary.balanced_accuracy, percent),

@@ -90,10 +90,13 @@ class Run:
 
     @cached_property
     def lambda_reading(self) -> str | None:
-        """The reading that is this method's lambda: raw where it has one, else what the weights see."""
+        """The reading that is this method's lambda: raw where it has one, else what the weights see.
+
+        One that is 0 after every round, as V6's in its second stage, is none.
+        """
         records = [record for own in self.clients.values() for record in own]
         readings = ("lambda_raw", "lambda_effective")
-        known = (name for name in readings if any(each.get(name) is not None for each in records))
+        known = (name for name in readings if any(each.get(name) for each in records))
         return next(known, None)
 
     @cached_property

@@ -28,6 +28,7 @@ class Summary:
     balanced_accuracy: ByFusion | None = None
     macro_f1: ByFusion | None = None
     local_accuracy: list[float | None] | None = None
+    site_accuracy: list[float | None] | None = None
     temperature: ByFusion | None = None
     calibration_error: ByFusion | None = None
     confusion: dict[str, list[list[int]]] | None = None
@@ -77,6 +78,10 @@ class Summary:
     def best_client(self) -> float | None:
         """The best that a single client does."""
         return max((value for value in self.local_accuracy or [] if value is not None), default=None)
+
+    def measured_on(self) -> str:
+        """At real sites the fused model is measured on what every site held out."""
+        return "held-out images" if self.site_accuracy is not None else "test images"
 
     def test_images(self) -> int | None:
         """How many images the accuracies were measured on."""
@@ -133,6 +138,7 @@ CHECKS: dict[str, Callable[[object], None]] = {
     "balanced_accuracy": check_accuracies,
     "confusion": check_confusion,
     "local_accuracy": check_optional_numbers,
+    "site_accuracy": check_optional_numbers,
     "upload_bytes": check_optional_numbers,
     "sites": check_names,
     "class_names": check_names,

@@ -97,7 +97,7 @@ def borders(own: Owners, encoders: Sequence[Encoder], view: ServerView, share: f
 @FUSIONS.register("class-mean")
 @dataclass(frozen=True)
 class ClassMean(Fusion):
-    """Per class, closeness to the clients' class means, weighted by n_kc^q: no prototype is read.
+    """How close an image is to the class means of the sites that hold the class; no prototype is read.
 
     sum_k w_kc (1 - (1 - cos(f_k, m_kc)) / (1 - b_k)), m_kc client k's mean normalised feature of class
     c, and w_kc its n_kc^q over the sum of all clients'. b_k is the cosine that 99 of 100 synthetic
@@ -121,7 +121,7 @@ class ClassMean(Fusion):
 @FUSIONS.register("class-weighted")
 @dataclass(frozen=True)
 class ClassWeighted(Fusion):
-    """Per class, cosines to the clients' own prototypes, weighted by n_kc^q: no mean is uploaded.
+    """How close an image is to the prototypes of the sites that hold the class; no mean is uploaded.
 
     sum_k w_kc cos(f_k, p_kc), p_kc client k's prototype of class c, w_kc ~ n_kc^q over the clients
     that hold the class.

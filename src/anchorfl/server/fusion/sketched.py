@@ -108,7 +108,7 @@ class GuidedHead(Head):
 @FUSIONS.register("sketch-guided")
 @dataclass(frozen=True)
 class SketchGuided(Fusion):
-    """Cosines to the clients' class means plus g times sketch-lda's scores; one exchange.
+    """How close an image is to the sites' class means, set right by sketch-lda; one exchange.
 
     sum_k w_kc cos(f_k, m_kc) + g s_c, with s_c the scores of `sketch-lda`, in which a true class has
     1 on average. A client's encoder cannot tell what it never saw; the sketch saw all classes. It
