@@ -7,14 +7,13 @@ from typing import Annotated
 
 import typer
 
+from anchorfl.cli.plain import Commands
 from anchorfl.cli.words import Settings
 from anchorfl.settings import import_named, parse_words
 
-data_app = typer.Typer(
-    help="Data sets and how they are shared over clients.\n\n"
+data_app = Commands(
+    "Data sets and how they are shared over clients.\n\n"
     "\b\nExamples:\n  anchorfl data list\n  anchorfl data show digits partition.alpha=0.1",
-    no_args_is_help=True,
-    rich_markup_mode=None,
 )
 
 
