@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 import typer
+from benchmarks.pictures import DRAWN
+from benchmarks.run_pictures import FIGURES
+from benchmarks.run_pictures import PAGES as PHOTOGRAPHED
 from benchmarks.tables.run_files import example_partition
 
 from anchorfl.cli import app
@@ -196,6 +199,13 @@ def test_every_target_module_and_file_shown_exists(page: Path) -> None:
             assert find_spec(module), piece
         for file in re.findall(r"\b(?:benchmarks|src|tests|presets)/[\w./-]*[\w]", piece):
             assert PLACEHOLDER.search(file) or (ROOT / file).exists(), piece
+
+
+def test_every_picture_shown_is_one_that_is_made() -> None:
+    shown = {Path(link).name for page in PAGES for link in LINK.findall(page.read_text())}
+    made = {*DRAWN, *FIGURES, *PHOTOGRAPHED}
+    assert {name for name in shown if name.endswith(".png")} == made
+    assert {path.name for path in (ROOT / "docs" / "images").iterdir()} == made
 
 
 RUNNABLE = {

@@ -56,7 +56,7 @@ def fill_page(data: dict[str, Any], path: Path) -> Path:
 def page_data(run: Run) -> dict[str, Any]:
     """Everything that the page shows; what a run does not have is left out."""
     return {
-        "title": f"{run.method} on {run.summary.dataset or run.settings.get('data.name')}",
+        "title": run.title,
         "subtitle": subtitle(run),
         "accuracy": accuracy_head(run.summary),
         "numbers": costs(run),
