@@ -34,7 +34,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/speed.py --profile
 
-# The pictures of README and docs that no run makes.
+# The pictures of README and docs: from records, from a run of the demo, and of a page as Chromium draws it.
 docs-images: $(READY)
 	$(BIN)/python -m benchmarks.pictures
 

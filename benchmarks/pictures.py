@@ -1,4 +1,4 @@
-"""The pictures of README and docs that no run makes: make docs-images.
+"""Every picture of README and docs: make docs-images.
 
 python -m benchmarks.pictures
 """
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+from benchmarks.run_pictures import pictures_of_the_demo
 from benchmarks.tables.figures import RECORDS, run
 from benchmarks.tables.fusion import five_from_scratch
 from benchmarks.tables.starts import CLIENTS, by_clients, pretrained
@@ -34,7 +35,7 @@ def arrow(axes: plt.Axes, start: tuple[float, float], end: tuple[float, float], 
     axes.annotate("", xy=end, xytext=start, arrowprops=style)
 
 
-def flow() -> None:
+def flow() -> plt.Figure:
     """Sites, one upload each, one predictor."""
     figure, axes = plt.subplots(figsize=(9, 3.1))
     for y, (name, classes) in zip((2.2, 1.1, 0.0), SITES.items(), strict=True):
@@ -48,10 +49,10 @@ def flow() -> None:
     axes.text(1.0, -0.62, "images stay; each site trains alone, once", ha="center", color=INK, size=8.5)
     axes.set(xlim=(-0.1, 9.1), ylim=(-0.75, 2.75))
     axes.axis("off")
-    save(figure, "flow.png")
+    return figure
 
 
-def starts() -> None:
+def starts() -> plt.Figure:
     """What a common start adds, from records: CIFAR-10, alpha 0.05, five clients, seeds 1 to 3."""
     scratch = five_from_scratch()
     paths = sorted(RECORDS.glob("start/cifar10-k5-*"))
@@ -59,7 +60,7 @@ def starts() -> None:
     rules = {
         "averaged features": ("normalised-feature-mean", None),
         "class means": ("class-mean", "class-mean"),
-        "nobody trains": ("sketch-ridge", "sketch-ridge"),
+        "nobody trains": ("sketch-ridge", "sketch-lda"),
         "one exchange": ("sketch-guided", "sketch-guided"),
         "two exchanges": ("joint-sketch-ridge", "joint-sketch-ridge"),
     }
@@ -79,10 +80,10 @@ def starts() -> None:
     axes.set(ylim=(0, 100), ylabel="test accuracy, %")
     axes.set_title("CIFAR-10, five clients, alpha 0.05: from scratch (pale) and from a common start")
     axes.spines[["top", "right"]].set_visible(False)
-    save(figure, "start.png")
+    return figure
 
 
-def explosion() -> None:
+def explosion() -> plt.Figure:
     """A lambda that runs away, the accuracy with it, and the cure: SVHN of diary 002, from records."""
     forms = {
         "v12": ("V12", COOL),
@@ -104,12 +105,13 @@ def explosion() -> None:
     right.set(xlabel="round", title="feature-mean, test accuracy, %")
     left.yaxis.set_major_formatter(Quantities())
     left.legend(fontsize=8, frameon=False)
+    figure.suptitle("SVHN, five clients, alpha 0.05", size=11)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
-    save(figure, "explosion.png")
+    return figure
 
 
-def against_clients() -> None:
+def against_clients() -> plt.Figure:
     """Accuracy against the number of sites, from records."""
     figure, axes = plt.subplots(figsize=(9, 3.6))
     kinds = {"start": ("common start", WARM), "scratch": ("from scratch", COOL)}
@@ -132,17 +134,25 @@ def against_clients() -> None:
     axes.set_title("CIFAR-10, alpha 0.1, 20 epochs: accuracy against the number of sites")
     axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
-    save(figure, "clients.png")
+    return figure
 
 
-def save(figure: plt.Figure, name: str) -> None:
-    figure.savefig(IMAGES / name, dpi=150, bbox_inches="tight", facecolor="white")
-    plt.close(figure)
+DRAWN = {
+    "flow.png": flow,
+    "start.png": starts,
+    "clients.png": against_clients,
+    "explosion.png": explosion,
+}
+
+
+def main() -> None:
+    mpl.use("Agg")
+    for name, draw in DRAWN.items():
+        figure = draw()
+        figure.savefig(IMAGES / name, dpi=150, bbox_inches="tight", facecolor="white")
+        plt.close(figure)
+    pictures_of_the_demo(IMAGES)
 
 
 if __name__ == "__main__":
-    mpl.use("Agg")
-    flow()
-    starts()
-    against_clients()
-    explosion()
+    main()

@@ -27,7 +27,9 @@ def classify(data):
     chances, *far = session.run(None, {"images": np.ascontiguousarray(pixels)})
     best = chances[0].argmax()
     answer = {"class": interface["class_names"][best], "probability": float(chances[0, best])}
-    return {**answer, "unfamiliarity": float(far[0][0])} if far else answer
+    if not far:
+        return answer
+    return {**answer, "unfamiliarity": float(far[0][0]), "unlike": bool(far[0][0] > 1)}
 
 
 def service(request, start):

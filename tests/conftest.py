@@ -19,10 +19,10 @@ import pytest
 import torch
 from scipy.io import savemat
 
+from anchorfl import registry
 from anchorfl.cli import main
 from anchorfl.data import ImageFacts, ImageStore, Split, synthetic_pictures
 from anchorfl.describe import Describer, Sketch
-from anchorfl.registry import BALANCES, FUSIONS, METHODS
 from anchorfl.server import ServerView
 from anchorfl.settings import resolve
 from anchorfl.site import Trainer
@@ -60,9 +60,10 @@ def command(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 def own_code_forgotten() -> Iterator[None]:
     """As a process of its own: what FILE.py:NAME imported is not known afterwards."""
     with pytest.MonkeyPatch.context() as patch:
-        for registry in (METHODS, BALANCES, FUSIONS):
-            registry.names()
-            patch.setattr(registry, "_entries", dict(registry._entries))
+        for table in vars(registry).values():
+            if isinstance(table, registry.Registry):
+                table.names()
+                patch.setattr(table, "_entries", dict(table._entries))
         yield
 
 

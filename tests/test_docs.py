@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 import typer
+from benchmarks.pictures import DRAWN
+from benchmarks.run_pictures import FIGURES
+from benchmarks.run_pictures import PAGES as PHOTOGRAPHED
 from benchmarks.tables.run_files import example_partition
 
 from anchorfl.cli import app
@@ -42,6 +45,11 @@ KEYS = {
 KEY = re.compile(rf"((?:{'|'.join([*SECTIONS, 'align', 'fusion'])})\.[\w.-]+)=")
 
 
+SHORTENED = {
+    "run v4 data.name=cifar10 model.weights=start.safetensors ...",
+    "run v4 partition.public=0.2 out=runs/RUN ...",
+}
+"""Shown without settings that a reader finds elsewhere; every other command runs as it stands."""
 OWN = {"align.strength"}
 """Of the balance in CONTRIBUTING.md."""
 
@@ -84,6 +92,8 @@ def quoted(text: str) -> list[str]:
 def check_command(line: str, mention: bool) -> None:
     """As the real app reads the words, without running it; a mention may leave arguments out."""
     words = [word for word in shlex.split(line) if word not in ("...", "--help")]
+    if "..." in line.split() and any("=" in word for word in words) and "key=value" not in words:
+        assert line in SHORTENED, f"anchorfl {line}: runs only with what ... stands for"
     if words and PLACEHOLDER.search(words[0]):
         return
     found: Any = typer.main.get_command(app)
@@ -151,6 +161,7 @@ def test_every_command_shown_exists_with_its_options_and_keys(page: Path) -> Non
         "data show digits partition.beta=1",
         "forecast --method v12 align.delta=1",
         "methods v99",
+        "run v4 data.name=cifar10 ...",
     ],
 )
 def test_a_command_that_is_not_so_is_found(line: str) -> None:
@@ -194,8 +205,15 @@ def test_every_target_module_and_file_shown_exists(page: Path) -> None:
         assert set(re.findall(r"^make ([\w-]+)", piece)) <= targets, piece
         for module in re.findall(r"python -m ([\w.]+)", piece):
             assert find_spec(module), piece
-        for file in re.findall(r"\b(?:benchmarks|src|tests|presets)/[\w./-]*[\w]", piece):
+        for file in re.findall(r"\b(?:benchmarks|examples|src|tests|presets)/[\w./-]*[\w]", piece):
             assert PLACEHOLDER.search(file) or (ROOT / file).exists(), piece
+
+
+def test_every_picture_shown_is_one_that_is_made() -> None:
+    shown = {Path(link).name for page in PAGES for link in LINK.findall(page.read_text())}
+    made = {*DRAWN, *FIGURES, *PHOTOGRAPHED}
+    assert {name for name in shown if name.endswith(".png")} == made
+    assert {path.name for path in (ROOT / "docs" / "images").iterdir()} == made
 
 
 RUNNABLE = {
@@ -215,6 +233,34 @@ def test_what_is_cheap_runs_as_it_is_shown(line: str, tmp_path: Path) -> None:
     done = command(*line.split(), *short, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert RUNNABLE[line] in done.stdout
+
+
+def python_shown() -> list[str]:
+    """In the order of the pages."""
+    return [
+        code
+        for page in SHOWING
+        for code in re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.M | re.S)
+    ]
+
+
+@pytest.mark.parametrize("code", python_shown(), ids=lambda code: code.splitlines()[0])
+def test_python_shown_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    if named := re.match(r"# (\w+\.py)\n", code):
+        Path(named[1]).write_text(code)
+        (attribute,) = re.findall(r"^def (\w+)", code, re.M)
+        done = command(
+            "run", "v4", f"model.name={named[1]}:{attribute}", "train.rounds=1", cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+        return
+    if "compare.csv" in code:
+        pytest.importorskip("pandas")
+        assert command("run", "v4", "train.rounds=1", "out=run", cwd=tmp_path).returncode == 0
+        words = ("compare", "run", "--table", "compare.csv")
+        assert command(*words, cwd=tmp_path).returncode == 0
+    exec(code.replace('"rounds": 20', '"rounds": 1'), {})
 
 
 def test_the_partition_of_the_reference_is_one_that_is_written() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from anchorfl.config import DEFAULT_FUSION
 from anchorfl.errors import UserError
 from anchorfl.settings import PRESETS, preset_names, read_preset, read_yaml, resolve
 from anchorfl.sweep import read_plan
@@ -23,6 +24,12 @@ def test_every_preset_can_be_resolved(
         resolve(str(settings.pop("method")), settings)
     else:
         assert read_plan(Path(name)).trials()
+
+
+def test_presets_of_one_run_lead_with_the_default_rule() -> None:
+    contents = {name: read_yaml(PRESETS.parent / name, "preset") for name in preset_names()}
+    first = {name: own["fusion"].split(",")[0] for name, own in contents.items() if "method" in own}
+    assert set(first.values()) == {DEFAULT_FUSION.split(",")[0]}, first
 
 
 def test_every_preset_is_among_the_files_that_are_packed() -> None:

@@ -156,7 +156,7 @@ def of_format_2(settings: dict[str, object]) -> dict[str, object]:
 
 
 def import_named(settings: Mapping[str, object]) -> None:
-    """Import the method and the fusions that are FILE.py:NAME; for words of the user's own alone.
+    """Import the method, fusions and data set that are FILE.py:NAME; for the user's own words alone.
 
     A method is a `Method`, or a balance that is to pull prototypes to the shared anchors.
     """
@@ -175,12 +175,19 @@ def import_named(settings: Mapping[str, object]) -> None:
             if not hasattr(found, "head"):
                 raise UserError(f"fusion={name}: is no Fusion")
             FUSIONS.register(name)(found)
+    data = str(settings.get("data.name"))
+    if is_in_a_file(data) and data not in DATASETS:
+        found = imported(data, "data.name")
+        if not hasattr(found, "reader"):
+            raise UserError(f"data.name={data}: is no DatasetSpec")
+        DATASETS.register(data)(found)
 
 
 def own_code(settings: Mapping[str, object]) -> dict[str, str]:
     """The SHA-256 of each FILE.py that settings name and that is there, by its name."""
     models = str(settings.get("model.name")).split(",")
-    names = [str(settings.get("method")), *listed_fusions(settings.get("fusion", "")), *models]
+    words = [str(settings.get("method")), str(settings.get("data.name"))]
+    names = [*words, *listed_fusions(settings.get("fusion", "")), *models]
     files = sorted({name.strip().rpartition(":")[0] for name in names if is_in_a_file(name)})
     found = {file: Path(file).expanduser() for file in files}
     return {

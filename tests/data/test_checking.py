@@ -40,7 +40,9 @@ def test_sites_are_told_from_classes(tmp_path: Path) -> None:
     write_example(tmp_path / "example")
     found = check_images(tmp_path / "example", 0.2)
     assert (found.kind, len(found.counts), found.bad) == ("sites", 10, [])
-    assert command("data", "check", "example", cwd=tmp_path).returncode == 0
+    done = command("data", "check", "example", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.count("data.flip=true") == 1
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:

@@ -178,6 +178,9 @@ def test_the_service_answers_as_predict_does(service: str, result: Result, tmp_p
     assert answer["class"] == row["class1"]
     assert answer["probability"] == pytest.approx(float(row["probability1"]), abs=1e-3)
     assert answer["unfamiliarity"] == pytest.approx(float(row["unfamiliarity"]), abs=1e-2)
+    assert answer["unlike"] is False
+    Image.new("L", (8, 8)).save(tmp_path / "black.png")
+    assert asked(service, (tmp_path / "black.png").read_bytes())["unlike"] is True
     Image.new("RGBA", (8, 8)).save(tmp_path / "clear.png")
     for data in (b"no picture", (tmp_path / "clear.png").read_bytes()):
         with pytest.raises(urllib.error.HTTPError, match="400"):

@@ -7,14 +7,13 @@ from typing import Annotated
 
 import typer
 
+from anchorfl.cli.plain import Commands
 from anchorfl.cli.words import Settings
-from anchorfl.settings import parse_words
+from anchorfl.settings import import_named, parse_words
 
-data_app = typer.Typer(
-    help="Data sets and how they are shared over clients.\n\n"
+data_app = Commands(
+    "Data sets and how they are shared over clients.\n\n"
     "\b\nExamples:\n  anchorfl data list\n  anchorfl data show digits partition.alpha=0.1",
-    no_args_is_help=True,
-    rich_markup_mode=None,
 )
 
 
@@ -47,6 +46,7 @@ def data_fetch(
     from anchorfl.report import datasets
     from anchorfl.report.console import make_console
 
+    import_named({"data.name": name})
     datasets.fetch_with_progress(make_console(), name, root)
 
 
@@ -71,6 +71,7 @@ def data_show(
     if "=" in name:
         settings, name = [name, *(settings or [])], "digits"
     words = {"data.name": name, **parse_words(settings or [])}
+    import_named(words)
     datasets.show_partition(make_console(), words, figure or Path(f"partition-{name}.png"), save)
 
 

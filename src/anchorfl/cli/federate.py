@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
+from anchorfl.cli.plain import Commands
 from anchorfl.cli.run import stoppable
 from anchorfl.settings import parse_words
 
-task_app = typer.Typer(help="Make and look at a task, what all sites are sent.", no_args_is_help=True)
-site_app = typer.Typer(help="What a site does with a task, on its own images.", no_args_is_help=True)
-server_app = typer.Typer(help="What the server does with uploads.", no_args_is_help=True)
+task_app = Commands("Make and look at a task, what all sites are sent.")
+site_app = Commands("What a site does with a task, on its own images.")
+server_app = Commands("What the server does with uploads.")
 
 TaskFile = Annotated[Path, typer.Argument(metavar="TASK.safetensors", show_default=False)]
 Data = Annotated[

@@ -12,18 +12,17 @@ from anchorfl import __version__
 from anchorfl.cli.data import data_app
 from anchorfl.cli.explain import compare, diagnose, forecast, methods, report
 from anchorfl.cli.federate import inspect, server_app, site_app, task_app
+from anchorfl.cli.plain import Commands
 from anchorfl.cli.predictor import distill, evaluate, export, fuse, predict
 from anchorfl.cli.run import WithKeys, demo, run, sweep
 from anchorfl.cli.start import start
 from anchorfl.errors import UserError
 
-app = typer.Typer(
-    help="One-shot federated learning under extreme label skew.\n\n"
+app = Commands(
+    "One-shot federated learning under extreme label skew.\n\n"
     "\b\nExamples:\n  anchorfl demo\n  anchorfl run v4 train.rounds=20\n"
     "  anchorfl data show digits partition.alpha=0.1",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 app.command(cls=WithKeys)(run)

@@ -10,7 +10,7 @@ import typer
 from anchorfl.cli.run import stoppable
 from anchorfl.cli.words import Settings, Trust
 from anchorfl.errors import UserError
-from anchorfl.settings import parse_words
+from anchorfl.settings import import_named, parse_words
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", show_default=False)]
 RunOrFile = Annotated[Path, typer.Argument(metavar="RUN|FILE.safetensors", show_default=False)]
@@ -124,6 +124,7 @@ def evaluate(
     from anchorfl.report.console import make_console
     from anchorfl.report.predictions import show_measures
 
+    import_named({"data.name": data})
     predictor = open_predictor(run, trust)
     show_measures(make_console(), measure(predictor, labelled(predictor, data, root)))
 

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperCommand
 
+from anchorfl.cli.plain import PlainCommand
 from anchorfl.cli.words import Settings, Trust
 from anchorfl.errors import UserError
 from anchorfl.registry import METHODS
 from anchorfl.settings import all_keys, import_named, parse_words, read_preset, resolve
 
 
-class WithKeys(TyperCommand):
+class WithKeys(PlainCommand):
     """A command whose help ends with every key, gathered when it is asked for."""
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
@@ -108,7 +108,7 @@ def run(
     Examples:
       anchorfl run v4
       anchorfl run v4 data.name=cifar10 data.root=DIR partition.alpha=0.1 seed=1
-      anchorfl run v4 fusion=feature-mean,softmax-mean,iffi,parameter-mean
+      anchorfl run v4 fusion=sketch-guided,class-mean,iffi,parameter-mean
       anchorfl run v12-gamma align.gamma=0.1 align.start=entropy train.clip=group
       anchorfl run presets/v4-digits.yaml train.rounds=5
       anchorfl run presets/v12-gamma-digits.yaml method=v12 seed=1

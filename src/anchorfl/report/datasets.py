@@ -100,5 +100,9 @@ def show_check(console: Console, root: Path, found: Checked) -> bool:
     if found.passed_over:
         kinds = ", ".join(sorted({path.suffix or path.name for path in found.passed_over}))
         say(console, f"passed over, no pictures: {len(found.passed_over):,} ({kinds})")
+    say(
+        console,
+        "Training does not mirror them, unless data.flip=true says that left and right are alike.",
+    )
     say(console, f"cannot be read: {len(found.bad):,}" if found.bad else "All pictures can be read.")
     return not found.bad

@@ -60,7 +60,8 @@ def make_task(
         raise UserError(f"--out {out}: is there already, and sites may have it; name a new file")
     settings = {**read_preset(preset), **words}
     method = str(settings.pop("method"))
-    for name in (method, *listed_fusions(settings.get("fusion", ""))):
+    fusions = listed_fusions(settings.get("fusion", ""))
+    for name in (method, str(settings.get("data.name")), *fusions):
         if is_in_a_file(name):
             raise UserError(
                 f"{name}: sites import no code that a task names; install it there as a package"

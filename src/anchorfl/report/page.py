@@ -63,7 +63,7 @@ def page_data(run: Run) -> dict[str, Any]:
         if not any(repeats(verdict, warning) for verdict in verdicts)
     ]
     return {
-        "title": f"{run.method} on {run.summary.dataset or run.settings.get('data.name')}",
+        "title": run.title,
         "subtitle": subtitle(run),
         "accuracy": accuracy_head(run.summary),
         "numbers": costs(run),

@@ -45,7 +45,7 @@ def write_figures(run: Run, folder: Path, formats: Sequence[str] = ("png",)) -> 
 
 def write_plots(run: Run, folder: Path, kind: str) -> list[Path]:
     """A run that failed early has fewer."""
-    summary, title = run.summary, f"{run.method} on {run.settings['data.name']}"
+    summary, title = run.summary, run.title
     written = []
     if summary.label_table and summary.class_names:
         counts, names = np.array(summary.label_table), summary.class_names
@@ -64,10 +64,10 @@ def write_plots(run: Run, folder: Path, kind: str) -> list[Path]:
 
 def write_lambda_tables(run: Run, path: Path) -> Path:
     """Raw lambda of every client by round, and the steepest client's beside the accuracy."""
-    tables = [f"# {run.method}: lambda by client", "", lambda_by_client(run)]
+    tables = [f"# {run.title}: lambda by client", "", lambda_by_client(run)]
     if run.evaluations:
         client = steepest_client(run)
-        tables += ["", f"# {run.method}: client {client} and the accuracy", ""]
+        tables += ["", f"# {run.title}: client {client} and the accuracy", ""]
         tables.append(lambda_and_accuracy(run, client))
     write_whole(path, "\n".join(tables))
     return path

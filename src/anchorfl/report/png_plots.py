@@ -94,7 +94,7 @@ def plot_accuracy(
     path: Path,
     colour_of: Callable[[str], str] | None = None,
 ) -> Path:
-    """Test accuracy by round: one curve per name, runs x rounds; several runs stand faintly behind.
+    """Test accuracy by round: one curve per name, runs x rounds; seeds stand faintly behind.
 
     Colours go by place where `colour_of` does not fix them; the second curve of a colour is dotted.
     """
@@ -110,7 +110,9 @@ def plot_accuracy(
         axes.plot(rounds, 100 * values.mean(axis=0), label=name, linewidth=2, marker=marker, **style)
         if len(values) > 1:
             axes.plot(rounds, 100 * values.T, linewidth=0.6, alpha=0.4, **style)
-    axes.set(ylabel="test accuracy (%)")
+    if any(len(values) > 1 for values in curves.values()):
+        axes.plot([], [], color=INK, linewidth=0.6, alpha=0.4, label="thin: one seed each")
+    axes.set(ylabel="test accuracy, %")
     return finish_by_round(figure, axes, title, path)
 
 

@@ -53,6 +53,12 @@ class Run:
     def method(self) -> str:
         return str(self.settings["method"])
 
+    @property
+    def title(self) -> str:
+        """What a picture or a page is of."""
+        name = self.settings.get("label") or self.method
+        return f"{name} on {self.summary.dataset or self.settings.get('data.name')}"
+
     @cached_property
     def config(self) -> Config:
         """Everything resolved; asks for the code of the run's method, fusions and data set."""
