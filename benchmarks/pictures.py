@@ -5,6 +5,7 @@ python -m benchmarks.pictures
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 
 import matplotlib as mpl
@@ -15,6 +16,7 @@ from benchmarks.tables.fusion import five_from_scratch
 from benchmarks.tables.starts import CLIENTS, by_clients, pretrained
 
 from anchorfl.report.png_plots import Quantities
+from anchorfl.runs import percent
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 INK, PALE, WARM, COOL = "#1f2933", "#e4e7eb", "#b44d12", "#2b6cb0"
@@ -72,10 +74,10 @@ def starts() -> plt.Figure:
         ):
             if rule is None:
                 continue
-            values = [100 * each[rule] for each in found]
-            height = sum(values) / len(values)
+            mean = statistics.mean(each[rule] for each in found)
+            height = 100 * mean
             axes.bar(place + shift, height, 0.36, color=colour, edgecolor=INK, linewidth=0.6)
-            axes.text(place + shift, height + 1, f"{height:.1f}", ha="center", size=9, color=INK)
+            axes.text(place + shift, height + 1, percent(mean), ha="center", size=9, color=INK)
     axes.set_xticks(range(len(rules)), list(rules))
     axes.set(ylim=(0, 100), ylabel="test accuracy, %")
     axes.set_title("CIFAR-10, five clients, alpha 0.05: from scratch (pale) and from a common start")
