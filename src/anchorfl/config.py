@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DataOptions:
-    name: str = option("digits", "data set: see anchorfl data list")
+    name: str = option("digits", "data set: see anchorfl data list; or FILE.py:NAME")
     root: str = option("data", "folder that holds the official files, or your own images")
     flip: bool | None = option(
         None, "mirror images in training; unset: as the data set suggests, not for images of your own"
