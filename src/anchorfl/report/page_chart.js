@@ -1,5 +1,5 @@
 // Charts of a page: curves by round that can be hovered over, zoomed into and hidden.
-const SVG = "http://www.w3.org/2000/svg", W = window.innerWidth < 600 ? 360 : 640, H = 300, L = 82, R = 12, T = 10, B = 30;
+const SVG = "http://www.w3.org/2000/svg", W = window.innerWidth < 600 ? 360 : 640, H = 300, L = 96, R = 12, T = 10, B = 30;
 
 function add(parent, tag, text, attributes) {
   const svg = parent instanceof SVGElement || tag === "svg";
