@@ -27,7 +27,9 @@ def rules() -> list[Row]:
     """CIFAR-10, five clients, alpha 0.05, mean of seeds 1 to 3."""
     scratch = five_from_scratch()
     common = started("cifar10-k5")
-    rows = [["rule", "exchanges", "MB up per client", "from scratch", "from a common start"]]
+    rows = [
+        ["rule", "exchanges", "MB up per client", "from scratch, older rules", "from a common start"]
+    ]
     for rule, exchanges in RULES.items():
         before = [each[rule] for each in scratch if rule in each]
         after = [each.final_accuracy[rule] for each in common]
