@@ -68,20 +68,6 @@ def fusions_best() -> list[Row]:
     return rows
 
 
-@table("calibration")
-def calibration() -> list[Row]:
-    found = [x for x in lines("fusions-h200.jsonl") if x["method"] == "v4" and x["seed"] in SEEDS]
-    found = [x for x in found if x["alpha"] == 0.05]
-    rows = [["", "CIFAR-10", "SVHN", "CIFAR-100"]]
-    for rule in ("sketch-guided", "joint-sketch-ridge", "class-mean", "zscore"):
-        cells = []
-        for data in ("cifar10", "svhn", "cifar100"):
-            own = [x["calibration_error"][rule] for x in found if x["dataset"] == data]
-            cells.append(percent(statistics.mean(own)))
-        rows.append([f"`{rule}`", *cells])
-    return rows
-
-
 COSTED = (
     (
         "study/001/v4",

@@ -13,14 +13,17 @@ from anchorfl.runs import percent
 FROM_A_START = {
     "sketch-lda": (
         "nobody trains: sums alone",
-        "`anchorfl run none data.name=cifar10 model.weights=start.safetensors describe.width=4000`",
+        "`anchorfl run none data.name=cifar10 model.weights=start.safetensors describe.width=4000 seed=1`",
     ),
-    "sketch-guided": ("**one exchange**", "`anchorfl run presets/start-cifar10.yaml`"),
+    "sketch-guided": ("**one exchange**", "`anchorfl run presets/start-cifar10.yaml seed=1`"),
     "joint-sketch-ridge": ("two exchanges", "the same run"),
 }
 FROM_SCRATCH = {
-    "sketch-guided": ("one exchange, from scratch", "`anchorfl sweep presets/sweep-fusions.yaml`"),
-    "normalised-feature-mean": ("averaged features, from scratch", "the same sweep"),
+    "sketch-guided": (
+        "one exchange, from scratch, earlier rules",
+        "`anchorfl sweep presets/sweep-fusions.yaml`",
+    ),
+    "normalised-feature-mean": ("`normalised-feature-mean`, from scratch", "the same sweep"),
 }
 
 

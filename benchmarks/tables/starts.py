@@ -128,24 +128,26 @@ def pictures() -> list[Row]:
 def views() -> list[Row]:
     """Held-out images: how little a training view keeps, and what trained encoders are shown."""
     rules = ("class-mean", "sketch-guided", "joint-sketch-ridge")
-    rows = [["data", "seed", "`data.crop`", "`model.zoom`", "owner", *(f"`{rule}`" for rule in rules)]]
+    settings = ["seed", "`data.crop`", "`train.lr`", "shown"]
+    rows = [["data", "start", *settings, "owner", *(f"`{rule}`" for rule in rules)]]
     for x in lines("start-choices.jsonl"):
-        if x["kind"] != "views" or x.get("lr", 0.05) != 0.05:
+        if x["kind"] != "views":
             continue
-        if x["data"] == "cifar10" and not x["mirrored"]:
-            continue
-        zoom = " and ".join(f"{share:g}" for share in x["shown"])
+        shown = " and ".join("whole" if share == 1 else f"{share:g}" for share in x["shown"])
+        shown += ", mirrored too" if x.get("mirrored") else ""
         cells = [percent(x[rule]) for rule in ("owner", *rules)]
         name = {"cifar10": "CIFAR-10", "svhn": "SVHN"}[x["data"]]
-        rows.append([name, str(x["seed"]), f"{x['crop']:g}", zoom, *cells])
+        how = [str(x["seed"]), f"{x['crop']:g}", f"{x.get('lr', 0.05):g}", shown]
+        rows.append([name, x["start"], *how, *cells])
     return rows
 
 
+WEIGHT = 0.05
+"""Today's, `fusion.sketch-guided.guidance`."""
 GUIDED = {
     "digits, five clients": "guide/digits",
     "CIFAR-10, five clients, from a start": "start/cifar10-k5",
     "CIFAR-10, ten clients, from a start": "start/cifar10-k10",
-    "CIFAR-10, ten clients, from scratch": "start/scratch-cifar10-k10",
     "CIFAR-100, five clients, from a start": "start/cifar100-k5",
     "SVHN, five clients, from a start": "start/svhn-k5",
 }
@@ -157,7 +159,9 @@ def guided() -> list[Row]:
     rows = [["data", "draws", "`sketch-lda`", "`sketch-guided`", "smallest gain", "largest gain"]]
     for name, prefix in GUIDED.items():
         paths = sorted(RECORDS.glob(f"{prefix}-*"))
-        ends = [run(str(path.relative_to(RECORDS))).summary for path in paths]
+        runs = [run(str(path.relative_to(RECORDS))) for path in paths]
+        assert {each.settings["fusion.sketch-guided.guidance"] for each in runs} == {WEIGHT}
+        ends = [each.summary for each in runs]
         alone, both = (
             [x.final_accuracy[rule] for x in ends] for rule in ("sketch-lda", "sketch-guided")
         )
@@ -209,4 +213,17 @@ def against_clients() -> list[Row]:
         sizes = [(end.fusion_bytes or {}).get(rule) for end in ends]
         rows.append([name, *(f"{size / 1e6:.0f}" if size else "not measured" for size in sizes)])
     rows.append(["training, s on one H200", *(f"{end.train_seconds:.0f}" for end in ends)])
+    return rows
+
+
+@table("calibration")
+def calibration() -> list[Row]:
+    """Mean over the seeds of the runs from a start."""
+    rows = [["", "CIFAR-10", "SVHN", "CIFAR-100"]]
+    for rule in ("sketch-guided", "joint-sketch-ridge", "sketch-lda", "class-mean"):
+        errors = [
+            statistics.mean((end.calibration_error or {})[rule] for end in started(prefix))
+            for prefix in ("cifar10-k5", "svhn-k5", "cifar100-k5")
+        ]
+        rows.append([f"`{rule}`", *map(percent, errors)])
     return rows

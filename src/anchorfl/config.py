@@ -22,7 +22,8 @@ class DataOptions:
     )
     crop: float | None = option(
         None,
-        "smallest share of an image's area that a training view keeps; unset: 0.2, up to 8 pixels 0.6",
+        "smallest share of an image's area that a training view keeps; unset: as the data set suggests,"
+        " else 0.2 (0.6 up to 8 pixels)",
         above=0,
         at_most=1,
     )
@@ -35,6 +36,11 @@ class DataOptions:
     holdout: float = option(
         0.2, "share of each site's images kept for testing, for data.name=sites", above=0, below=1
     )
+
+    @property
+    def least_crop(self) -> float:
+        assert self.crop is not None  # a resolved experiment has it
+        return self.crop
 
 
 @dataclass(frozen=True)
@@ -281,7 +287,7 @@ class Config:
 
     @property
     def look(self) -> Look:
-        """How encoders are shown an image once they are trained."""
+        """How sites and server show an image to encoders that are to be fused."""
         return Look(self.model.zoom, self.model.mirrored and bool(self.data.flip))
 
     @property

@@ -124,7 +124,7 @@ def preset_settings(content: Any, path: Path) -> dict[str, object]:
         settings.pop("fusion.sketch-guided.ridge", None)  # its guide, up to format 3
         settings.pop("fusion.sketch-guided.guidance", None)  # scaled otherwise, up to format 4
     if earlier < 6:
-        settings = {"data.crop": None, "model.zoom": 1.0, **settings}  # no data set had its own
+        settings = {**whole_images(settings), **settings}
     return of_format_2(settings) if is_format_2(content) else settings
 
 
@@ -132,6 +132,14 @@ def format_of(content: Mapping[str, object]) -> int:
     """Of the config.yaml of a run; up to format 2 none is written."""
     written = content.get("format", 2)
     return written if isinstance(written, int) else CONFIG_FORMAT
+
+
+def whole_images(settings: Mapping[str, object]) -> dict[str, object]:
+    """What runs up to format 5, and tasks, meant where no data set had a crop and a zoom of its own."""
+    name, size = str(settings.get("data.name")), settings.get("data.size")
+    own = DATASETS.get(name).size if name in DATASETS else None
+    pixels = own or (size if isinstance(size, int) else DataOptions.size)
+    return {"data.crop": usual_crop(pixels), "model.zoom": 1.0}
 
 
 def is_format_2(content: Mapping[str, object]) -> bool:

@@ -1,7 +1,9 @@
+from typing import Any
+
 import pytest
 import torch
 
-from anchorfl.data import synthetic_pictures
+from anchorfl.data import synthetic, synthetic_pictures
 from anchorfl.data.synthetic import draw_signs, write
 from anchorfl.randomness import generator
 
@@ -22,6 +24,22 @@ def test_no_picture_is_plain_and_none_is_like_another() -> None:
     assert (pictures.std(dim=(1, 2, 3)) > 0.02).all()
     assert torch.cdist(pictures.flatten(1), pictures.flatten(1)).fill_diagonal_(9).min() > 1
     assert 0.3 < pictures.mean() < 0.7
+
+
+def test_half_of_the_pictures_have_signs(monkeypatch: pytest.MonkeyPatch) -> None:
+    pictures = []
+
+    def watched(behind: torch.Tensor, *rest: Any) -> torch.Tensor:
+        pictures.append(write(behind, *rest))
+        return pictures[-1]
+
+    monkeypatch.setattr(synthetic, "write", watched)
+    made = synthetic_pictures(30, (3, 16, 16), 0, CPU)
+    assert len(pictures[0]) == 15
+    plain = synthetic_pictures(30, (3, 16, 16), 0, CPU)
+    assert torch.equal(made, plain)
+    monkeypatch.setattr(synthetic, "write", lambda behind, *rest: behind)
+    assert not torch.equal(made, synthetic_pictures(30, (3, 16, 16), 0, CPU))
 
 
 def test_signs_are_of_one_colour_along_the_pen_and_leave_the_rest_alone() -> None:

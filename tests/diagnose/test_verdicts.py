@@ -218,13 +218,18 @@ def test_a_rule_that_favours_a_class_is_a_problem_where_it_makes_the_predictor(
     summary = replace(
         run.summary, label_table=[[0, 9], [4, 5]], class_names=["cat", "dog"], confusion=confusion
     )
-    verdict = RULES["single-class"](replace(run, summary=summary))
+    metrics = [{"event": "round", "round": 0, "accuracy": dict.fromkeys(confusion, 0.5)}]
+    verdict = RULES["single-class"](replace(run, summary=summary, metrics=metrics))
     assert verdict is not None
     assert verdict.text == (
         "Client 0 holds one class. class-mean takes 100.0 % of all images for class dog,"
         " where 25.0 % are of it."
     )
     assert verdict.problem == problem
+    empty = replace(summary, confusion={primary: [[0, 0], [0, 0]], "class-mean": [[0, 0], [0, 0]]})
+    verdict = RULES["single-class"](replace(run, summary=empty, metrics=metrics))
+    assert verdict is not None
+    assert verdict.text == "Client 0 holds one class."
 
 
 def test_a_run_that_did_not_finish_says_so() -> None:

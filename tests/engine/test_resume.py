@@ -77,6 +77,17 @@ def test_it_does_not_begin_anew(tmp_path: Path) -> None:
     assert set(trained) == {3, 4}
 
 
+def test_a_run_from_before_crop_and_zoom_goes_on(whole: Path, tmp_path: Path) -> None:
+    cut(tmp_path / "run")
+    config = tmp_path / "run" / "config.yaml"
+    lines = config.read_text().splitlines(keepends=True)
+    kept = [each for each in lines if not each.strip().startswith(("crop:", "zoom:"))]
+    assert len(kept) == len(lines) - 2
+    config.write_text("".join(kept).replace("format: 6", "format: 5"))
+    run(tmp_path / "run")
+    assert_same(whole, tmp_path / "run")
+
+
 def test_a_cut_run_holds_two_checkpoints_and_says_that_it_failed(tmp_path: Path) -> None:
     cut(tmp_path / "run")
     assert len(list((tmp_path / "run" / "checkpoints").iterdir())) == 2

@@ -133,6 +133,10 @@ def test_data_flip_reaches_the_augmentation(flip: bool) -> None:
     assert make_trainer("v4", **{"data.flip": flip}).augmentation.flip == (0.5 if flip else 0.0)
 
 
+def test_data_crop_reaches_the_augmentation() -> None:
+    assert make_trainer("v4", **{"data.crop": 0.7}).augmentation.area == (0.7, 1.0)
+
+
 def test_no_number_is_read_from_the_device_while_a_round_is_set_going(store: ImageStore) -> None:
     class Watch(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]

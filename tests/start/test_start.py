@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from anchorfl import Experiment
 from anchorfl.cli.main import app
-from anchorfl.data import load_dataset
+from anchorfl.data import Augmentation, load_dataset
 from anchorfl.describe import in_full, in_half, principal_basis
 from anchorfl.engine import fuse_again, run_in_folder
 from anchorfl.errors import UserError
@@ -20,7 +20,7 @@ from anchorfl.predictor import export, open_predictor
 from anchorfl.runs import read_run
 from anchorfl.settings import resolve
 from anchorfl.start import StartOptions, make_start
-from anchorfl.wire import Start, Task
+from anchorfl.wire import Start, Task, Upload
 
 OPTIONS = StartOptions(shape=(1, 8, 8), encoder="small-cnn", pictures=300, epochs=2, batch_size=64)
 
@@ -161,6 +161,40 @@ def test_a_zoomed_encoder_sees_the_middle_alone_in_runs_and_in_a_file(tmp_path: 
     test = torch.from_numpy(load_dataset(result.config.data).test.images[:50]).float() / 255
     scores = again.evaluation.scores["class-mean"][:50]
     torch.testing.assert_close(predictor(test), scores, atol=1e-5, rtol=1e-4)
+
+
+def test_what_a_task_carries_of_a_start_is_not_taken_for_one(
+    start: tuple[Start, Path], tmp_path: Path
+) -> None:
+    part = tmp_path / "part.safetensors"
+    part.write_bytes(start[0].cut(50).to_bytes())
+    with pytest.raises(UserError, match="name the start itself"):
+        Task.prepare(resolve("v4", settings(part)), load_dataset(resolve("v4", {}).data).facts)
+
+
+@pytest.mark.parametrize("zoom", [0.5, 1e-3])
+def test_an_upload_is_of_what_encoders_are_shown(tmp_path: Path, zoom: float) -> None:
+    words = {"train.rounds": 1, "fusion": "class-mean", "seed": 1}
+    means = []
+    for shown in (1.0, zoom):
+        result = Experiment("v4", **words, **{"model.zoom": shown}, out=tmp_path / str(shown)).run()
+        upload = Upload.from_bytes(sorted((result.folder / "uploads").glob("client-*"))[0].read_bytes())
+        means.append(upload.statistic("class_means")["mean"])
+    assert not torch.allclose(*means, atol=1e-2)
+
+
+def test_a_start_learns_from_views_that_are_not_mirrored(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    draw = Augmentation.draw
+
+    def watched(recipe: Augmentation, count: int, generator: torch.Generator) -> torch.Tensor:
+        drawn.append(draw(recipe, count, generator))
+        return drawn[-1]
+
+    monkeypatch.setattr(Augmentation, "draw", watched)
+    make_start(replace(OPTIONS, epochs=1), lambda count: None)
+    assert drawn
+    assert not torch.cat(drawn)[:, 4].any()
 
 
 def test_a_task_carries_as_much_of_a_start_as_its_descriptions_need(

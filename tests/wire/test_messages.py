@@ -5,7 +5,7 @@ import torch
 
 from anchorfl.errors import UserError
 from anchorfl.settings import resolve
-from anchorfl.wire import FORMAT, Task, Upload, codec, pack
+from anchorfl.wire import FORMAT, Task, Upload, codec, pack, unpack
 from tests.conftest import FACTS
 
 
@@ -28,6 +28,18 @@ def test_a_task_survives_the_journey_and_leaves_local_paths_behind() -> None:
 
 def test_a_method_without_alignment_sends_no_target() -> None:
     assert Task.from_bytes(Task.prepare(resolve("v4", {}), FACTS).to_bytes()).target is None
+
+
+def test_a_task_from_before_crop_and_zoom_means_what_it_meant() -> None:
+    content, tensors = unpack(
+        "task", Task.prepare(resolve("v4", {"data.name": "svhn"}), FACTS).to_bytes()
+    )
+    today = Task.from_bytes(pack("task", content, tensors)).config
+    assert (today.data.crop, today.model.zoom) == (0.5, 0.8)
+    for key in ("data.crop", "model.zoom"):
+        del content["config"][key]
+    config = Task.from_bytes(pack("task", content, tensors)).config
+    assert (config.data.crop, config.model.zoom) == (0.2, 1.0)
 
 
 def test_an_upload_survives_the_journey() -> None:

@@ -67,12 +67,15 @@ def data_show(
     """
     from anchorfl.report import datasets
     from anchorfl.report.console import make_console
+    from anchorfl.runs import folder_name
 
     if "=" in name:
         settings, name = [name, *(settings or [])], "digits"
     words = {"data.name": name, **parse_words(settings or [])}
     import_named(words)
-    datasets.show_partition(make_console(), words, figure or Path(f"partition-{name}.png"), save)
+    datasets.show_partition(
+        make_console(), words, figure or Path(f"partition-{folder_name(name)}.png"), save
+    )
 
 
 @data_app.command("check")

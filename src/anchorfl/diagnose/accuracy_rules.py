@@ -160,7 +160,7 @@ def single_class(run: Run) -> Verdict | None:
     verb = "holds" if len(single) == 1 else "hold"
     text = f"{listed(single).capitalize()} {verb} one class."
     favours = favoured_class(run, {counts[client].index(max(counts[client])) for client in single})
-    matters = any(fusion == next(iter(run.summary.confusion or {})) for fusion in favours)
+    matters = bool(run.evaluations) and primary(run) in favours
     return Verdict("single-class", text + "".join(favours.values()), problem=matters, subject="fusion")
 
 
@@ -173,7 +173,7 @@ def favoured_class(run: Run, classes: set[int]) -> dict[str, str]:
     for fusion in ("class-mean", "class-weighted"):
         matrix = (run.summary.confusion or {}).get(fusion, [])
         total = sum(map(sum, matrix))
-        for label in sorted(classes) if matrix else ():
+        for label in sorted(classes) if total else ():
             given, there = sum(row[label] for row in matrix) / total, sum(matrix[label]) / total
             if given > FAVOURED * there:
                 name = (run.summary.class_names or {label: label})[label]

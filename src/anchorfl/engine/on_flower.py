@@ -17,6 +17,7 @@ from anchorfl.engine.events import BatchTrained, Event
 from anchorfl.engine.flower_client import app
 from anchorfl.engine.flower_messages import has, packed, unpacked
 from anchorfl.errors import UserError
+from anchorfl.registry import is_in_a_file
 from anchorfl.tensors import Tensors
 from anchorfl.wire import ClientRound, Description, Request, Task, Upload, pack, unpack
 
@@ -110,6 +111,11 @@ def simulated(config: Config, clients: Sequence[int], loop: Callable[[Engine], T
     """What the loop returns, run as a ServerApp; Flower's own end and errors are looked through."""
     if config.train.evaluate_inside:
         raise UserError("engine=flower: train.evaluate_inside is measured in one process alone")
+    for name in (config.method, config.data.name, *config.fusion):
+        if is_in_a_file(name):
+            raise UserError(
+                f"engine=flower: {name} must be installed as a package, where sites find it"
+            )
     ended: list[Any] = []
     server = ServerApp()
 

@@ -99,7 +99,7 @@ def shown(
     image (Touvron et al., 2019).
     """
     height, width = images.shape[2:]
-    above, left = (round(side * (1 - look.zoom) / 2) for side in (height, width))
+    above, left = (min(round(side * (1 - look.zoom) / 2), (side - 1) // 2) for side in (height, width))
     if above or left:
         middle = images[:, :, above : height - above, left : width - left]
         images = F.interpolate(middle, size=(height, width), mode="bilinear", align_corners=False)

@@ -81,15 +81,15 @@ def distill(
     student = build_network(student_model(teacher), card.facts, config.seed + 1).to(device)
     student.to(memory_format=LAYOUT)  # type: ignore[call-overload]
     images = source.images.to(device)
-    assert config.data.crop is not None  # a resolved experiment has it
-    recipe = augmentation_for(card.facts.shape, bool(config.data.flip), config.data.crop)
+    recipe = augmentation_for(card.facts.shape, bool(config.data.flip), config.data.least_crop)
     draw = generator(config.seed, "distill")
     optimizer = torch.optim.SGD(student.parameters(), LR, MOMENTUM, weight_decay=DECAY, nesterov=True)
     size = min(config.train.batch_size, len(images))
     reduced = working_precision("auto", device) == "bf16"
     weights = balanced(teacher, source.images)
     student.train()
-    how = {"steps": steps, "seed": config.seed, "batch": size, "flip": bool(config.data.flip)}
+    views_of = {"flip": bool(config.data.flip), "crop": config.data.least_crop}
+    how = {"steps": steps, "seed": config.seed, "batch": size, **views_of}
     same = digest(how, {**teacher.state_dict(), "images": source.images}) if keep else ""
     begun = go_on(keep, same, student, optimizer, draw) if keep else 0
     for step in range(begun, steps):

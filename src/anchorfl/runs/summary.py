@@ -120,11 +120,17 @@ def check_optional_numbers(value: object) -> None:
     expect(all(each is None or isinstance(each, int | float) for each in value))  # type: ignore[attr-defined]
 
 
+def check_optional_shares(value: object) -> None:
+    """Of every client in 0..1, or nothing."""
+    check_optional_numbers(value)
+    expect(all(each is None or 0 <= each <= 1 for each in value))  # type: ignore[attr-defined]
+
+
 def check_sizes(content: dict[str, Any]) -> None:
     """Every table of counts has a column per class."""
     names, tables = content.get("class_names"), list((content.get("confusion") or {}).values())
     tables += [content["label_table"]] if content.get("label_table") else []
-    expect(names is None or all(len(table[0]) == len(names) for table in tables))
+    expect(len({len(table[0]) for table in tables} | ({len(names)} if names else set())) <= 1)
 
 
 def expect(holds: bool) -> None:
@@ -137,8 +143,8 @@ CHECKS: dict[str, Callable[[object], None]] = {
     "peak_test_accuracy": check_accuracies,
     "balanced_accuracy": check_accuracies,
     "confusion": check_confusion,
-    "local_accuracy": check_optional_numbers,
-    "site_accuracy": check_optional_numbers,
+    "local_accuracy": check_optional_shares,
+    "site_accuracy": check_optional_shares,
     "upload_bytes": check_optional_numbers,
     "sites": check_names,
     "class_names": check_names,

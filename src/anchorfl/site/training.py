@@ -36,8 +36,7 @@ class Trainer:
         self.network = self.runner.network
         self.stepper = stepper or EagerStepper()
         self.target = None if task.target is None else task.target.to(device)
-        assert data.crop is not None  # a resolved experiment has it
-        self.augmentation = augmentation_for(task.facts.shape, bool(data.flip), data.crop)
+        self.augmentation = augmentation_for(task.facts.shape, bool(data.flip), data.least_crop)
         if not train.augment:
             self.augmentation = UNCHANGED
         method = METHODS.get(task.config.method)
@@ -134,7 +133,7 @@ class Trainer:
 
     @torch.no_grad()
     def recomputed_statistics(self, state: Tensors, batches: Iterable[Tensor]) -> Tensors:
-        """BatchNorm statistics of the given images as the trained weights see them, unaugmented.
+        """BatchNorm statistics of the given images as the trained weights see them, whole, unaugmented.
 
         The running ones lag behind the weights and were collected on augmented views.
         """

@@ -141,6 +141,11 @@ def read_start(path: Path) -> Start | None:
     if b'"start"' not in data[: 8 + int.from_bytes(data[:8], "little")]:
         return None
     try:
-        return Start.from_bytes(data)
+        start = Start.from_bytes(data)
     except UserError as error:
         raise UserError(f"model.weights={path}: {error}") from None
+    if start.whole:
+        raise UserError(
+            f"model.weights={path}: is what a task carries of a start; name the start itself"
+        )
+    return start

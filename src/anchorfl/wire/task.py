@@ -16,7 +16,7 @@ from anchorfl.describe import Describer
 from anchorfl.errors import UserError
 from anchorfl.models import Network, build_network, public_name
 from anchorfl.objective import AlignTarget
-from anchorfl.settings import flatten, resolve
+from anchorfl.settings import flatten, resolve, whole_images
 from anchorfl.tensors import Tensors, prefixed, section
 from anchorfl.wire.codec import digest, pack, unpack
 from anchorfl.wire.start import Start, describer_for, read_start
@@ -152,6 +152,7 @@ class Task:
         try:
             sent, facts = dict(content["config"]), ImageFacts.from_json(content["facts"])
             settings = {key: value for key, value in sent.items() if key not in LOCAL_KEYS}
+            settings = {**whole_images(settings), **settings}
             method = settings.pop("method")
             wanted = str(settings.get("model.name", ""))
             names = tuple(str(name) for name in content.get("class_names", ()))

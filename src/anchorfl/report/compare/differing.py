@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from anchorfl.errors import UserError
-from anchorfl.registry import METHODS
+from anchorfl.registry import DATASETS, METHODS
 from anchorfl.runs import INCIDENTAL, Run
 from anchorfl.settings import flatten, resolve
 
@@ -70,7 +70,8 @@ def trains(method: str) -> bool:
 def defaults_of(method: str, dataset: str) -> dict[str, str]:
     """What the method's name says already; nothing for one that is not installed here."""
     try:
-        settings = flatten(resolve(method, {"data.name": dataset}).to_dict())
+        known = {"data.name": dataset} if dataset in DATASETS else {}
+        settings = flatten(resolve(method, known).to_dict())
     except UserError:
         return {}
     return {key: str(value) for key, value in settings.items()}

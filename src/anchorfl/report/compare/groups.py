@@ -13,7 +13,7 @@ from anchorfl.report.compare.differing import REPEATED, SAME, telling_settings
 from anchorfl.report.console import printable
 from anchorfl.runs import Run
 
-NUMBER = re.compile(r"-?\d+(\.\d*)?(e-?\d+)?")
+NUMBER = re.compile(r"-?\d+(\.\d*)?(e[+-]?\d+)?")
 
 
 @dataclass(frozen=True)
