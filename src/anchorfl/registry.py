@@ -5,7 +5,8 @@ Each kind can be added to from another package, through the entry point group `a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from anchorfl.site import Statistic
 
 T = TypeVar("T")
+
+
+REGISTRIES: list[Registry[Any]] = []
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
@@ -49,12 +53,31 @@ def imported(name: str, key: str) -> Any:
         assert spec is not None
         assert spec.loader is not None
         module = module_from_spec(spec)
-        spec.loader.exec_module(module)
+        with names_of_its_own(str(Path(place).expanduser().absolute())):
+            spec.loader.exec_module(module)
         return getattr(module, attribute)
     except FileNotFoundError:
         raise UserError(f"{key}={name}: no such file") from None
+    except TakenError as error:
+        raise UserError(f"{key}={name}: {error}") from None
     except Exception as error:  # a user's own code can raise anything
         raise UserError(f"{key}={name}: {in_one_line(error)}") from None
+
+
+class TakenError(Exception):
+    """A file registers something under a name that stands for something else."""
+
+
+@contextmanager
+def names_of_its_own(file: str) -> Iterator[None]:
+    """What the file registers may replace what it registered itself, and nothing else."""
+    before = {registry: registry.entries() for registry in REGISTRIES}
+    try:
+        yield
+    finally:
+        taken = [name for registry, known in before.items() for name in registry.claim(file, known)]
+        if taken:
+            raise TakenError(f"registers {taken[0]}, a name that is taken; give yours another")
 
 
 class Registry(Generic[T]):
@@ -70,7 +93,25 @@ class Registry(Generic[T]):
         self._entries: dict[str, T] = {}
         self._families: dict[str, Callable[[str], T]] = {}
         self._elsewhere: dict[str, EntryPoint] = {}
+        self._files: dict[str, str] = {}
         self._loaded = False
+        REGISTRIES.append(self)
+
+    def entries(self) -> dict[str, T]:
+        """All that is known so far, once this package's own are."""
+        self._load()
+        return dict(self._entries)
+
+    def claim(self, file: str, before: Mapping[str, T]) -> Iterator[str]:
+        """Note what the file has registered since; put back, and name, what was not its to replace."""
+        for name, entry in list(self._entries.items()):
+            if name in before and entry is before[name]:
+                continue
+            if name in before and name not in self._elsewhere and self._files.get(name) != file:
+                self._entries[name] = before[name]
+                yield f"{self.kind} '{name}'"
+            else:
+                self._files[name] = file
 
     def register(self, name: str) -> Callable[[T], T]:
         def add(entry: T) -> T:

@@ -9,6 +9,7 @@ import yaml
 from anchorfl import Experiment, load_run
 from anchorfl.engine.events import Event, MetricsWriter, RoundEnded
 from anchorfl.errors import UserError
+from anchorfl.registry import BALANCES
 from tests.conftest import command, own_code_forgotten
 
 BALANCE = '''
@@ -78,6 +79,33 @@ def test_a_balance_runs_as_a_method_and_its_lambda_is_shown(home: Path) -> None:
     assert run.largest_lambda == 3.0
     assert run.settings["fusion.mine.py:Counted.share"] == 0.25
     assert "mine.py:Counted" in (run.summary.final_accuracy or {})
+
+
+def test_a_name_that_is_taken_is_not_registered_again(home: Path) -> None:
+    (home / "taken.py").write_text(BALANCE.replace('"plain-sum"', '"entropy"'))
+    done = anew("run", "taken.py:Sum", "train.rounds=1", "out=taken", cwd=home)
+    assert done.returncode == 2
+    assert "registers balance 'entropy', a name that is taken" in done.stderr
+    assert BALANCES.get("entropy").__module__ == "anchorfl.objective.balance.entropy"
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("lambda_effective", "lambda_efective", "did you mean lambda_effective?"),
+        ("strength * losses.align", "strength", "no gradient leads from its loss"),
+        (", {}", ', {"other": anneal}', "loss returns 'other', and init names nothing"),
+    ],
+)
+def test_what_a_balance_would_lose_in_silence_is_said(
+    home: Path, right: str, wrong: str, said: str
+) -> None:
+    assert right in BALANCE
+    code = BALANCE.replace("losses.base +", "losses.base.detach() +") if "gradient" in said else BALANCE
+    (home / "silent.py").write_text(code.replace(right, wrong))
+    done = anew("run", "silent.py:Sum", "train.rounds=1", "out=silent", cwd=home)
+    assert done.returncode == 2
+    assert said in done.stderr
 
 
 @pytest.mark.parametrize("words", [["fuse", "run"], ["export", "run", "model.safetensors"]])

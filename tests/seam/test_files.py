@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -61,9 +62,9 @@ def together(place: Path, *each: list[str]) -> None:
         assert process.returncode == 0, errors.decode()
 
 
-def told(place: Path, *words: str) -> str:
+def told(place: Path, *words: str, ends: int = 0) -> str:
     done = command(*words, cwd=place)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == ends, done.stderr
     return done.stdout
 
 
@@ -159,13 +160,21 @@ def test_wrong_tasks_changed_bytes_and_second_uploads_are_refused(
     data = bytearray((here / "north.upload").read_bytes())
     data[-5] ^= 1
     (tmp_path / "bent.upload").write_bytes(bytes(data))
-    told_of = told(
-        tmp_path,
+    (tmp_path / "again.upload").write_bytes((here / "north.upload").read_bytes())
+    other = replace(Upload.from_bytes((here / "south.upload").read_bytes()), site="west")
+    (tmp_path / "other.upload").write_bytes(other.to_bytes())
+    done = command(
         *("server", "fuse", str(here / "task.safetensors"), str(here / "south.upload")),
-        *(str(here / "north.upload"), str(here / "north.upload"), "bent.upload", "-o", "model"),
+        *(str(here / "north.upload"), "again.upload", "bent.upload"),
+        *(str(here / "west.upload"), "other.upload", "-o", "model"),
+        cwd=tmp_path,
     )
-    assert "refused: bent.upload: this upload is damaged" in told_of
-    assert "refused: the upload of north: this site has uploaded already" in told_of
+    assert done.returncode == 1
+    assert "refused: bent.upload: this upload is damaged" in done.stdout
+    assert "refused: again.upload: is the upload of north that north.upload is" in done.stdout
+    both_west = "west.upload and other.upload: both say that they are of west, and neither is believed"
+    assert both_west in done.stdout
+    assert read_run(tmp_path / "model").summary.sites == ["north", "south"]
     words = ("task", "new", str(here / "x.yaml"), str(here.parent / "classes.txt"), "--grey")
     told(tmp_path, *words, "-o", "other.safetensors", "--set", "seed=4")
     done = command(
@@ -226,7 +235,7 @@ def test_telemetry_that_cannot_be_is_refused_with_its_upload(
     content["telemetry"] = [{**record, **change} for record in content["telemetry"]]
     (tmp_path / "west.upload").write_bytes(pack("upload", content, tensors))
     words = ("server", "fuse", str(here / "task.safetensors"), str(here / "south.upload"))
-    assert "refused: west.upload" in told(tmp_path, *words, "west.upload", "-o", "m")
+    assert "refused: west.upload" in told(tmp_path, *words, "west.upload", "-o", "m", ends=1)
 
 
 @pytest.mark.parametrize(
@@ -311,6 +320,24 @@ def test_a_score_of_a_model_without_one_of_the_sites_is_refused(
     assert "is of another model" in refused.stderr
 
 
+def test_scores_of_some_sites_are_not_taken_for_those_of_all(
+    both: tuple[Path, Path], tmp_path: Path
+) -> None:
+    here = both[1].parent
+    if here.name != "sketch-guided":
+        pytest.skip("one of them is enough")
+    fewer = command("server", "scores", str(both[1]), str(here / "west.score"), cwd=tmp_path)
+    assert (fewer.returncode, fewer.stderr.count("\n")) == (2, 1)
+    assert "holds scores of north, south too; name the files of all at once" in fewer.stderr
+    shutil.copytree(both[1], tmp_path / "model")
+    summary = tmp_path / "model" / "summary.json"
+    summary.write_text(json.dumps(json.loads(summary.read_text()) | {"site_accuracy": None}))
+    told_of = told(tmp_path, "server", "scores", "model", str(here / "west.score"))
+    assert "1 of 3 sites" in told_of
+    assert "not measured at north, south" in told_of
+    assert "no held-out image of" in told_of
+
+
 def test_unreadable_files_are_named_by_every_command_of_a_site(
     both: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -344,6 +371,7 @@ def test_only_what_the_allowed_signers_signed_is_fused(both: tuple[Path, Path], 
         tmp_path,
         *("server", "fuse", str(here / "task.safetensors"), "north.upload", "south.upload"),
         *("west.upload", "-o", "model", "--allowed-signers", "allowed"),
+        ends=1,
     )
     assert read_run(tmp_path / "model").summary.sites == ["north"]
     assert "refused: south.upload: its signature is not south's" in told_of

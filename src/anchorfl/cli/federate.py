@@ -214,6 +214,8 @@ def server_fuse(
 ) -> None:
     """Admit uploads, fuse them, and write a folder with a page and a predictor.
 
+    It ends with 1 where an upload was refused and the others were fused.
+
     \b
     Examples:
       anchorfl server fuse task.safetensors *.upload -o model
@@ -223,7 +225,9 @@ def server_fuse(
     from anchorfl.report.console import make_console
     from anchorfl.report.federating import fuse_and_report, read_task
 
-    fuse_and_report(make_console(), read_task(task, model), files, out, without or [], allowed_signers)
+    federation = read_task(task, model)
+    if not fuse_and_report(make_console(), federation, files, out, without or [], allowed_signers):
+        raise typer.Exit(1)
 
 
 @server_app.command("flower")

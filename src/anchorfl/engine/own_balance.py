@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import torch
@@ -11,6 +12,8 @@ from torch import Tensor
 
 from anchorfl.errors import UserError, in_one_line
 from anchorfl.objective import Balance, ClientFacts, Losses
+from anchorfl.registry import suggestion
+from anchorfl.wire import ClientRound
 
 
 def check_own_balance(name: str, balance: Balance, classes: int) -> None:
@@ -26,9 +29,20 @@ def check_own_balance(name: str, balance: Balance, classes: int) -> None:
     pair = isinstance(found, tuple) and len(found) == 2
     if not pair or not is_scalar(found[0]) or not isinstance(found[1], dict):
         raise UserError(f"method={name}: loss must return a tensor of one number, and a dict")
+    unnamed = sorted(set(found[1]) - set(state))
+    if unnamed:
+        named = ", ".join(state) or "nothing"
+        raise UserError(f"method={name}: loss returns '{unnamed[0]}', and init names {named}")
+    if not found[0].requires_grad:
+        raise UserError(f"method={name}: no gradient leads from its loss to B and A")
     readings = asked(name, "readings", lambda: balance.readings(losses, state, one))
     if not isinstance(readings, dict) or not all(map(is_scalar, readings.values())):
         raise UserError(f"method={name}: readings must return a dict of tensors of one number each")
+    known = [item.name for item in fields(ClientRound)]
+    for reading in readings:
+        nearest = suggestion(str(reading), known)
+        if reading not in known and nearest:
+            raise UserError(f"method={name}: readings returns '{reading}'{nearest}")
 
 
 def is_scalar(value: object) -> bool:

@@ -48,7 +48,8 @@ def receive_files(server: Server, files: Sequence[Path]) -> Received:
 
 def read_messages(files: Sequence[Path]) -> tuple[list[Upload], list[Description], list[str]]:
     """Uploads, answers, and why other files are none."""
-    uploads: list[Upload] = []
+    uploads: dict[str, Upload] = {}
+    found: dict[str, tuple[Path, bytes]] = {}
     answers: list[Description] = []
     refused = []
     for file in files:
@@ -60,10 +61,18 @@ def read_messages(files: Sequence[Path]) -> tuple[list[Upload], list[Description
             upload = Upload.from_bytes(data)
             if not upload.site:
                 raise UserError("names no site")
-            uploads.append(upload)
+            first, same = found.setdefault(upload.site, (file, data))
+            if first is file:
+                uploads[upload.site] = upload
+            elif same == data:
+                refused.append(f"{file.name}: is the upload of {upload.site} that {first.name} is")
+            else:
+                uploads.pop(upload.site, None)
+                both = f"{first.name} and {file.name}: both say that they are of {upload.site}"
+                refused.append(f"{both}, and neither is believed")
         except UserError as error:
             refused.append(f"{file.name}: {error}")
-    return uploads, answers, refused
+    return list(uploads.values()), answers, refused
 
 
 def request_of(task: Task, files: Sequence[Path]) -> tuple[Request, Received]:

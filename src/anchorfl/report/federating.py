@@ -250,7 +250,8 @@ def fuse_and_report(
     out: Path,
     without: Sequence[str],
     allowed: Path | None,
-) -> None:
+) -> bool:
+    """Whether every upload was admitted."""
     if allowed is not None and not allowed.is_file():
         raise UserError(f"--allowed-signers {allowed}: no such file")
     sites = {file: site_of(file) for file in files} if allowed or without else {}
@@ -273,6 +274,7 @@ def fuse_and_report(
         say(console, f"{SERVER_WARNINGS[warning['kind']]}: {warning['message']}")
     say(console, f"page: {run.files.page}")
     say(console, f"predictor: anchorfl predict {out} IMAGE..., anchorfl export {out} FILE")
+    return not received.refused
 
 
 def by_site(received: Received, sizes: Sequence[int | None]) -> list[list[str]]:

@@ -78,10 +78,24 @@ def collect_scores(console: Console, model: Path, files: Sequence[Path]) -> None
         shares[site] = float(counts.diagonal().sum() / counts.sum())
         rows.append([site, f"{int(counts.sum()):,}", percent(shares[site])])
         total += counts
+    before = dict(zip(sites, run.summary.site_accuracy or [], strict=False))
+    lost = [site for site, known in before.items() if known is not None and site not in shares]
+    if lost:
+        raise UserError(
+            f"{model}: holds scores of {', '.join(lost)} too; name the files of all at once"
+        )
     share = float(total.diagonal().sum() / total.sum())
-    rows.append(["all", f"{int(total.sum()):,}", percent(share)])
+    rows.append([f"{len(shares)} of {len(sites)} sites", f"{int(total.sum()):,}", percent(share)])
     title = f"{card.fusion}, on held-out images"
     console.print(plain_table(["site", "images", "accuracy, %"], rows, title))
+    if len(shares) < len(sites):
+        say(console, f"not measured at {', '.join(site for site in sites if site not in shares)}")
+    unseen = [name for name, row in zip(card.class_names, total, strict=True) if not row.any()]
+    if unseen:
+        say(
+            console,
+            f"no held-out image of {', '.join(unseen)}: nothing is known of how well it does there",
+        )
     summary = replace(
         run.summary,
         final_accuracy={card.fusion: share},
