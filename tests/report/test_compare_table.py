@@ -13,7 +13,12 @@ from rich.console import Console
 from anchorfl.report.compare import show_comparison
 from anchorfl.report.compare.groups import group_runs
 from anchorfl.report.compare.sign_flip import sign_flip_p
-from anchorfl.report.compare.table import accuracy_by_fusion, accuracy_table, difference_table
+from anchorfl.report.compare.table import (
+    accuracy_by_fusion,
+    accuracy_table,
+    difference_table,
+    note_on,
+)
 from anchorfl.runs import Run
 from tests.report.recorded import recorded
 
@@ -42,6 +47,16 @@ def test_three_seeds_cannot_reach_significance_and_six_can() -> None:
 def test_sums_that_rounding_would_tell_apart_are_equal() -> None:
     """0.1 + 0.2 - 0.3 is not 0 in floating point."""
     assert sign_flip_p([0.1, 0.2, -0.3]) == 1
+
+
+def test_a_lambda_of_another_reading_is_named_below() -> None:
+    runs = recorded("v12", "v12-gamma")
+    assert "Largest lambda" not in note_on(group_runs(runs))
+    seen = [
+        replace(run, metrics=[{**each, "lambda_raw": None} for each in run.metrics]) for run in runs[3:]
+    ]
+    note = note_on(group_runs([*runs[:3], *seen]))
+    assert note.endswith(" Largest lambda: the effective one of v12-gamma, else the raw one.")
 
 
 def test_means_deviations_and_the_best_of_each_fusion() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from anchorfl.files import write_whole
 from anchorfl.report.compare.groups import Group, seed_of
-from anchorfl.report.compare.table import Table, draws_of
+from anchorfl.report.compare.table import Table, note_on
 from anchorfl.report.lambda_tables import markdown
 from anchorfl.report.latex import PACKAGES, latex_table
 from anchorfl.report.table_files import write_csv
@@ -19,9 +19,9 @@ def write_tables(groups: Sequence[Group], tables: Sequence[Table], path: Path) -
     if path.suffix == ".csv":
         write_csv(tidy(groups), path)
     elif path.suffix == ".tex":
-        write_whole(path, in_latex(tables, draws_of(groups), path.stem))
+        write_whole(path, in_latex(tables, note_on(groups), path.stem))
     else:
-        write_whole(path, "\n".join([*map(in_markdown, tables), f"{draws_of(groups)}\n"]))
+        write_whole(path, "\n".join([*map(in_markdown, tables), f"{note_on(groups)}\n"]))
 
 
 def in_latex(tables: Sequence[Table], note: str, stem: str) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from anchorfl.report.compare.charts import Chart, Line, charts_of
 from anchorfl.report.compare.groups import Group, all_fusions, one_line, seed_of
-from anchorfl.report.compare.table import Table, draws_of, fusion_words, setting
+from anchorfl.report.compare.table import Table, fusion_words, note_on, setting
 from anchorfl.report.glossary import comparison_glossary
 from anchorfl.report.numbers import percent, quantity
 from anchorfl.report.page import fill_page
@@ -25,7 +25,7 @@ def write_page(groups: Sequence[Group], tables: Sequence[Table], path: Path) -> 
     runs = [run for group in groups for run in group.runs]
     content = {
         "title": "Comparison",
-        "subtitle": f"{setting(groups)}. {draws_of(groups)} {SPREAD}",
+        "subtitle": f"{setting(groups)}. {note_on(groups)} {SPREAD}",
         "tables": list(map(shown, tables)),
         "charts": list(map(chart_data, charts_of(groups))),
         "more_tables": [runs_table(groups, path)],

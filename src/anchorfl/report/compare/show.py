@@ -17,7 +17,7 @@ from anchorfl.report.compare.table import (
     accuracy_by_fusion,
     accuracy_table,
     difference_table,
-    draws_of,
+    note_on,
     setting,
 )
 from anchorfl.report.console import say
@@ -46,7 +46,7 @@ def show_comparison(
         console.print(console_table(each))
     if reference is not None and len(groups) > 1 and not differences:
         say(console, f"No difference: nothing else has a fusion and a seed of {reference.label}.")
-    say(console, draws_of(groups))
+    say(console, note_on(groups))
     if page is not None:
         say(console, f"page: {write_page(groups, tables, page)}")
     if table is not None:

@@ -112,8 +112,14 @@ def tested(groups: Sequence[Group]) -> str:
     return f", {fewest}{counted(sizes[-1], 'test image')}"
 
 
-def draws_of(groups: Sequence[Group]) -> str:
-    return draws([run for group in groups for run in group.runs])
+def note_on(groups: Sequence[Group]) -> str:
+    """Whose draws these are; and of whom the largest lambda is another than the raw one of others."""
+    found = {group.label: {run.lambda_reading for run in group.runs} for group in groups}
+    unlike = [label for label, readings in found.items() if "lambda_effective" in readings]
+    mixed = unlike and any("lambda_raw" in readings for readings in found.values())
+    lambdas = f"Largest lambda: the effective one of {', '.join(unlike)}, else the raw one."
+    drawn = draws([run for group in groups for run in group.runs])
+    return f"{drawn} {one_line(lambdas)}" if mixed else drawn
 
 
 def mean_and_deviation(by_seed: Mapping[str, float]) -> str:
