@@ -85,7 +85,8 @@ def test_a_class_that_no_upload_describes_is_said_and_is_a_problem(place: Path) 
 def test_a_refused_upload_is_a_problem_that_names_its_site(place: Path) -> None:
     (place / "bent.upload").write_bytes((place / "north.upload").read_bytes()[:-3])
     files = ["north.upload", "other.upload", "bent.upload"]
-    told(place, "server", "fuse", "task.safetensors", *files, "-o", "less")
+    done = command("server", "fuse", "task.safetensors", *files, "-o", "less", cwd=place)
+    assert done.returncode == 1
     verdict = diagnose(read_run(place / "less"))[0]
     assert (verdict.about, verdict.problem) == ("refused", True)
     assert verdict.text.startswith(
