@@ -40,21 +40,21 @@ def test_tables_and_bands_are_drawn_and_nothing_is_cut(width: int, folds: str, t
     assert measured == [["0"], ["0"], [folds]]
 
 
-PLAY = """<script>
+PLAY = """<script>{
 const panels = [...document.querySelectorAll("svg")], body = document.body.dataset;
-const words = panel => [...panel.querySelectorAll("text")].map(each => each.textContent).join(" ");
+const labels = panel => [...panel.querySelectorAll("text")].map(each => each.textContent).join(" ");
 const box = panels[1].getBoundingClientRect();
 function drag(kind, share) {
   panels[1].dispatchEvent(new PointerEvent(kind, { clientX: box.left + share * box.width }));
 }
-body.before = panels.map(words).join("|");
+body.before = panels.map(labels).join("|");
 drag("pointerdown", .6); drag("pointerup", .95);
-body.zoomed = panels.map(words).join("|");
+body.zoomed = panels.map(labels).join("|");
 document.querySelector(".legend button").click();
-body.hidden = panels.map(words).join("|");
+body.hidden = panels.map(labels).join("|");
 panels[0].dispatchEvent(new MouseEvent("dblclick"));
-body.after = panels.map(words).join("|");
-</script>"""
+body.after = panels.map(labels).join("|");
+}</script>"""
 
 
 def test_panels_side_by_side_share_one_zoom(tmp_path: Path) -> None:

@@ -38,7 +38,10 @@ def receive_files(server: Server, files: Sequence[Path]) -> Received:
     uploads, answers, refused = read_messages(files)
     names = sorted({upload.site for upload in uploads})
     data = [replace(each, client=names.index(each.site)).to_bytes() for each in uploads]
-    admitted = server.receive(data)
+    try:
+        admitted = server.receive(data)
+    except UserError as error:
+        raise UserError("; ".join([str(error), *refused])) from None
     refused += map(str, server.refused)
     numbered = [replace(each, client=number) for number, each in enumerate(admitted)]
     present = [names[each.client] for each in admitted]
