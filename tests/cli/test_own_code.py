@@ -95,6 +95,7 @@ def test_a_name_that_is_taken_is_not_registered_again(home: Path) -> None:
         ("lambda_effective", "lambda_efective", "did you mean lambda_effective?"),
         ("strength * losses.align", "strength", "no gradient leads from its loss"),
         (", {}", ', {"other": anneal}', "loss returns 'other', and init names nothing"),
+        (", {}", ', {"kept": anneal[None]}', "loss returns 'kept' of another shape than init"),
     ],
 )
 def test_what_a_balance_would_lose_in_silence_is_said(
@@ -102,6 +103,8 @@ def test_what_a_balance_would_lose_in_silence_is_said(
 ) -> None:
     assert right in BALANCE
     code = BALANCE.replace("losses.base +", "losses.base.detach() +") if "gradient" in said else BALANCE
+    kept = "\n    def init(self, facts):\n        return {'kept': facts.class_counts.sum() * 1.0}\n"
+    code = code.replace("\n    def loss", kept + "\n    def loss") if "shape" in said else code
     (home / "silent.py").write_text(code.replace(right, wrong))
     done = anew("run", "silent.py:Sum", "train.rounds=1", "out=silent", cwd=home)
     assert done.returncode == 2

@@ -33,6 +33,9 @@ def check_own_balance(name: str, balance: Balance, classes: int) -> None:
     if unnamed:
         named = ", ".join(state) or "nothing"
         raise UserError(f"method={name}: loss returns '{unnamed[0]}', and init names {named}")
+    reshaped = [key for key, value in found[1].items() if value.shape != state[key].shape]
+    if reshaped:
+        raise UserError(f"method={name}: loss returns '{reshaped[0]}' of another shape than init")
     if not found[0].requires_grad:
         raise UserError(f"method={name}: no gradient leads from its loss to B and A")
     readings = asked(name, "readings", lambda: balance.readings(losses, state, one))
