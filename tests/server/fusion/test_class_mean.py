@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 
 from anchorfl.data import ImageStore
-from anchorfl.server.fusion.class_mean import ClassMean, ClassWeighted, borders, owners
+from anchorfl.server.fusion.class_mean import ClassMean, ClassWeighted, nearest_class, owners
 from anchorfl.tensors import Tensors
 from anchorfl.wire import Upload, unpack
 from tests.conftest import make_trainer, server_view
@@ -50,12 +50,22 @@ def test_a_client_that_maps_everything_to_one_feature_gets_no_image() -> None:
     off = F.normalize(features + torch.tensor([[[0.0, 0.0]], [[0.2, 0.0]]]), dim=2)
     assert ClassMean(border=0).head([one, two], encoders, view)(off, IMAGES).argmax() == 2
     own = owners([one, two], 0.5, torch.device("cpu"))
-    high, low = borders(own, encoders, view, 0.5).tolist()
-    assert high == pytest.approx(1)
-    assert 0 <= low < 0.9999
+    blind, seeing = nearest_class(own, encoders, view)
+    torch.testing.assert_close(blind, torch.ones(len(blind)))
+    assert seeing.quantile(0.01) < 0.97
     near = ClassMean(border=0.5).head([one, two], encoders, view)(features, IMAGES)
     assert near.argmax() == 0
-    assert near[0, 2] == 0
+    assert near.argmin() == 2
+
+
+def test_where_every_encoder_has_collapsed_all_count() -> None:
+    constant = torch.tensor([[1.0, 0.0]])
+    view = server_view(encode=lambda encoder, images: constant.expand(len(images), 2))
+    one = upload(0, [50, 0, 0], torch.tensor([[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]))
+    two = upload(1, [0, 50, 0], torch.tensor([[0.0, 0.0], [1.0, 0.1], [0.0, 0.0]]))
+    head = ClassMean().head([one, two], [{}, {}], view)
+    assert head(constant.expand(2, 1, 2), IMAGES).argmax() == 0
+    assert head.described.tolist() == [True, True, False]
 
 
 def test_class_weighted_reads_the_owners_prototypes() -> None:

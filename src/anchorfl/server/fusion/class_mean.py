@@ -17,15 +17,16 @@ from anchorfl.server.fusion.base import PROTOTYPES, Fusion, Head, ServerView, si
 from anchorfl.wire import Upload
 
 LOWEST_COSINE = -1.0
-HIGHEST_BORDER, COLLAPSED = 0.995, 0.9999
-"""Where no cosine can be told from a border, whatever the image, a client scores 0."""
+HIGHEST_BORDER = 0.995
+"""A unit of cosines is not smaller than from here to 1."""
+FARTHEST, COLLAPSED = 0.01, 0.97
+"""An encoder has collapsed where only so few synthetic pictures have a cosine below this."""
 
 
 class OwnersHead(Head):
     """Scores: sum_k w_kc (1 - (1 - cos(f_k, m_kc)) / (1 - b_k)); with border b_k = 0, the cosines.
 
-    A client whose border is 1 maps everything to one feature, and scores 0. A class that no upload
-    describes gets the lowest score there is.
+    A class that nobody describes gets the lowest score there is.
     """
 
     directions: Tensor
@@ -38,10 +39,9 @@ class OwnersHead(Head):
         units = 1 / (1 - borders.clamp(max=HIGHEST_BORDER))
         shares = weights / weights.sum(dim=0).clamp(min=1e-12)
         described = weights.sum(dim=0) > 0
-        sees = (shares * (borders < COLLAPSED)[:, None]).to(shares)
-        scaled = sees * units[:, None]
+        scaled = shares * units[:, None]
         lowest = 1 + (LOWEST_COSINE - 1) * units.max()
-        offsets = torch.where(described, (sees - scaled).sum(dim=0), lowest)
+        offsets = torch.where(described, (shares - scaled).sum(dim=0), lowest)
         self.register_buffer("directions", F.normalize(means, dim=2) * scaled[:, :, None])
         self.register_buffer("offsets", offsets)
         self.register_buffer("described", described)
@@ -76,22 +76,22 @@ def owners(
     return Owners(torch.where(nobody[:, None], prototypes, means), weights)
 
 
-def borders(own: Owners, encoders: Sequence[Encoder], view: ServerView, share: float) -> Tensor:
-    """Per client, the cosine to its nearest class that a share of synthetic pictures stays under.
-
-    They are of no class. An encoder of a single class maps everything to one feature, and has
-    its border next to 1.
-    """
-    if not share:
-        return own.weights.new_zeros(len(own.weights))
+def nearest_class(own: Owners, encoders: Sequence[Encoder], view: ServerView) -> Tensor:
+    """Per client and synthetic picture, the cosine to the nearest of its classes; they are of none."""
     directions = F.normalize(own.means, dim=2)
     nearest = []
     for encoder, client, weights in zip(encoders, directions, own.weights, strict=True):
         features = view.encode(encoder, view.pictures()).float()
         cosines = (features @ client[:, : features.shape[1]].T)[:, weights > 0]
-        reached = cosines.amax(dim=1) if cosines.shape[1] else cosines.new_zeros(len(cosines))
-        nearest.append(reached.quantile(share))
-    return torch.stack(nearest).clamp(0, 1)
+        nearest.append(cosines.amax(dim=1) if cosines.shape[1] else cosines.new_zeros(len(cosines)))
+    return torch.stack(nearest)
+
+
+def without_collapsed(own: Owners, nearest: Tensor) -> Owners:
+    """Clients whose encoder maps every image next to one feature do not count, unless all do."""
+    sees = nearest.quantile(FARTHEST, dim=1) < COLLAPSED
+    seen = own.weights * sees[:, None]
+    return own._replace(weights=seen) if seen.any() else own
 
 
 @FUSIONS.register("class-mean")
@@ -102,7 +102,8 @@ class ClassMean(Fusion):
     sum_k w_kc (1 - (1 - cos(f_k, m_kc)) / (1 - b_k)), m_kc client k's mean normalised feature of class
     c, and w_kc its n_kc^q over the sum of all clients'. b_k is the cosine that 99 of 100 synthetic
     pictures stay under: a feature at the mean itself scores 1, one no nearer than they are 0. Classes
-    under `upload.min_count` samples are left out by the client.
+    under `upload.min_count` samples are left out by the client. An encoder that has collapsed, with 99
+    of 100 synthetic pictures at a cosine above 0.97, as one of a single class may, is left out too.
     """
 
     needs = ("class_means",)
@@ -115,7 +116,11 @@ class ClassMean(Fusion):
 
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
         own = owners(uploads, self.q, view.device)
-        return OwnersHead(*own, borders(own, encoders, view, self.border))
+        if not self.border:
+            return OwnersHead(*own)
+        nearest = nearest_class(own, encoders, view)
+        borders = nearest.quantile(self.border, dim=1).clamp(0, 1)
+        return OwnersHead(*without_collapsed(own, nearest), borders)
 
 
 @FUSIONS.register("class-weighted")
