@@ -153,6 +153,26 @@ GUIDED = {
 }
 
 
+KINDS = {"digits": "digits", "cifar10": "CIFAR-10", "fashion-mnist": "Fashion-MNIST"}
+
+
+@table("trust")
+def trust() -> list[Row]:
+    """What dividing the guide's weight by S does, on held-out images."""
+    names = {"guide": "guide alone", "m": "weight m", "m / S": "m / S", "m / S^2": "m / S^2"}
+    rows = [["data", "network", "sites", "epochs", "runs", "m", "S", *names.values()]]
+    found = lines("trust.jsonl")
+    kinds = ("data.name", "model.name", "partition.clients", "train.rounds")
+    for kind in dict.fromkeys(tuple(x[key] for key in kinds) for x in found):
+        own = [x for x in found if tuple(x[key] for key in kinds) == kind]
+        data, network, sites, epochs = kind
+        cells = [percent(statistics.mean(x["accuracy"][name] for x in own)) for name in names]
+        shares = [f"{statistics.mean(x[key] for x in own):.2f}" for key in ("m", "S")]
+        about = [KINDS[data], network, str(sites), str(epochs), str(len(own))]
+        rows.append([*about, *shares, *cells])
+    return rows
+
+
 @table("guided")
 def guided() -> list[Row]:
     """The guided rule beside its guide, draw by draw."""

@@ -10,7 +10,7 @@ from anchorfl.data import load_dataset
 from anchorfl.describe import second_moments, with_constant
 from anchorfl.experiment import Result
 from anchorfl.server.fusion.class_mean import owners
-from anchorfl.server.fusion.sketched import GuidedHead, SketchGuided, samples_behind
+from anchorfl.server.fusion.sketched import GuidedHead, SketchGuided, behind_scores, told_apart
 from anchorfl.tensors import prefixed
 from anchorfl.wire import Upload
 from tests.conftest import server_view
@@ -39,8 +39,8 @@ def test_its_predictor_gives_the_runs_answers_and_one_sample_the_same(result: Re
     torch.testing.assert_close(result.predictor(images[5:6])[0], scores[5], atol=1e-4, rtol=1e-4)
 
 
-def test_a_guide_that_explains_more_weighs_more() -> None:
-    """Of labels drawn at random nothing is explained."""
+def test_a_guide_that_explains_more_beside_encoders_that_tell_less_weighs_more() -> None:
+    """Of labels drawn at random nothing is explained; features that are alike tell no class."""
     view = server_view(filters=8)
     draw = torch.Generator().manual_seed(0)
     rows = with_constant(
@@ -49,10 +49,10 @@ def test_a_guide_that_explains_more_weighs_more() -> None:
     told = torch.eye(4)[rows[:, :4].argmax(dim=1)]
     noise = torch.eye(4)[torch.randint(4, (3000,), generator=draw)]
 
-    def weight(classes: torch.Tensor) -> float:
+    def weight(classes: torch.Tensor, means: torch.Tensor) -> float:
         statistics = {
             **prefixed("sketch_moments", second_moments(rows, classes)),
-            "class_means/mean": torch.eye(4),
+            "class_means/mean": means,
         }
         counts = classes.sum(dim=0).long()
         upload = Upload(0, counts, {"prototypes": torch.eye(4)}, statistics)
@@ -60,30 +60,50 @@ def test_a_guide_that_explains_more_weighs_more() -> None:
         assert isinstance(head, GuidedHead)
         return head.weight
 
-    assert weight(noise) < 0.01
-    assert weight(told) > 0.15
+    apart, alike = torch.eye(4), torch.tensor([0.8, 0.1, 0.0, 0.0]) + torch.eye(4) / 10
+    assert weight(noise, apart) < 0.01
+    assert weight(told, apart) > 0.15
+    assert weight(told, alike) > 10 * weight(told, apart)
 
 
-def test_a_guide_weighs_more_the_less_the_encoders_have_seen() -> None:
-    """g = guidance (1 + 1000 / n) / (1 - R^2)^2, at most 1, and none of a guide that knows nothing."""
+def test_a_guide_weighs_more_the_less_the_encoders_have_seen_and_tell_apart() -> None:
+    """g = m / S, m = guidance (1 + 1000 / n) / (1 - R^2)^2, at most 1; 0 where nothing is explained."""
     rule = SketchGuided(guidance=0.05)
-    assert rule.weight(0.5, 1000) == pytest.approx(0.05 * 2 / 0.25)
-    assert rule.weight(0.5, 1e9) == pytest.approx(0.05 / 0.25)
-    assert rule.weight(0.9, 1000) == rule.weight(0.5, 10) == 1.0
-    assert rule.weight(0.0, 10) == 0.0
+    assert rule.weight(0.5, 1000, 1.0) == pytest.approx(0.05 * 2 / 0.25)
+    assert rule.weight(0.5, 1e9, 1.0) == pytest.approx(0.05 / 0.25)
+    assert rule.weight(0.9, 1000, 1.0) == rule.weight(0.5, 10, 1.0) == 1.0
+    assert rule.weight(0.9, 1000, 0.25) == 4.0
+    assert rule.weight(0.0, 10, 0.5) == 0.0
+
+
+def of_means(number: int, counts: list[int], means: torch.Tensor) -> Upload:
+    statistics = {"class_means/mean": means}
+    return Upload(number, torch.tensor(counts), {"prototypes": torch.eye(2)}, statistics)
 
 
 def test_the_samples_behind_a_score_are_those_of_its_owners() -> None:
     """Two clients share class 0 as 30 and 10, one has all 60 of class 1: 25 and 60."""
-    counts = [torch.tensor([30, 60]), torch.tensor([10, 0])]
     uploads = [
-        Upload(
-            k, n, {"prototypes": torch.eye(2)}, {"class_means/mean": torch.eye(2) * (n > 0)[:, None]}
-        )
-        for k, n in enumerate(counts)
+        of_means(0, [30, 60], torch.eye(2)),
+        of_means(1, [10, 0], torch.tensor([[1.0, 0.0], [0.0, 0.0]])),
     ]
     own = owners(uploads, 1.0, torch.device("cpu"))
-    assert samples_behind(own, uploads) == pytest.approx((25 * 40 + 60 * 60) / 100)
+    counts = torch.tensor([[30.0, 60.0], [10.0, 0.0]])
+    assert behind_scores(own, counts, counts) == pytest.approx((25 * 40 + 60 * 60) / 100)
+
+
+def test_what_encoders_tell_apart_follows_from_their_class_means() -> None:
+    """Against the variance of the features themselves, between and in all; one class tells nothing."""
+    draw = torch.Generator().manual_seed(0)
+    centres = torch.tensor([[3.0, 0.0, 0.0], [0.0, 2.0, 0.0]])
+    labels = torch.tensor([0] * 30 + [1] * 10)
+    features = centres[labels] + torch.randn(40, 3, generator=draw)
+    features = torch.nn.functional.normalize(features, dim=1)
+    means = torch.stack([features[labels == c].mean(dim=0) for c in (0, 1)])
+    between, whole = (x.var(dim=0, correction=0).sum() for x in (means[labels], features))
+    single = torch.tensor([[0.9, 0.1, 0.0], [0.0, 0.0, 0.0]])
+    shares = told_apart([of_means(0, [30, 10], means), of_means(1, [20, 3], single)])
+    torch.testing.assert_close(shares, torch.stack([between / whole, torch.tensor(0.0)]))
 
 
 def test_without_guidance_it_is_class_mean(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from anchorfl.server.fusion.class_mean import Owners, OwnersHead, owners
 from anchorfl.tensors import Tensors
 from anchorfl.wire import Upload
 
-RIDGE, SHRINKAGE, LITTLE, ENOUGH = 0.001, 0.03, 0.1, 1000
+RIDGE, SHRINKAGE, LITTLE, ENOUGH, LEAST_APART = 0.001, 0.03, 0.1, 1000, 0.01
 SHRINKAGE_HELP = "what the covariance's diagonal is raised by, relative to its mean"
 
 
@@ -112,9 +112,10 @@ class SketchGuided(Fusion):
 
     sum_k w_kc cos(f_k, m_kc) + g s_c, with s_c the scores of `sketch-lda`, in which a true class has
     1 on average. A client's encoder cannot tell what it never saw; the sketch saw all classes. It
-    weighs more the more of the labels it explains, and the fewer samples the encoders had of a class:
-    g = guidance (1 + 1000 / n) / (1 - R^2)^2, at most 1. R^2 comes from the sums, n is the number of
-    samples behind a class's score; where R^2 is under a tenth, g is in proportion less.
+    weighs more the more of the labels it explains, the fewer samples the encoders had of a class, and
+    the less they tell their own classes apart: g = m / S, m = guidance (1 + 1000 / n) / (1 - R^2)^2,
+    at most 1. R^2 comes from the sums, n is the number of samples behind a class's score, S the share
+    of the features' variance between classes; where R^2 is under a tenth, g is in proportion less.
     """
 
     needs = ("class_means", "sketch_moments")
@@ -129,18 +130,38 @@ class SketchGuided(Fusion):
         moments = sketch_moments(uploads)
         guide = SketchHead(view, discriminant(moments, self.shrinkage))
         own = owners(uploads, self.q, view.device, guide.knows())
-        weight = self.weight(explained(moments, RIDGE), samples_behind(own, uploads))
+        counts = torch.stack([upload.class_counts for upload in uploads]).to(own.weights)
+        samples = behind_scores(own, counts, counts)
+        apart = behind_scores(own, counts, told_apart(uploads).to(counts)[:, None])
+        weight = self.weight(explained(moments, RIDGE), samples, apart)
         return GuidedHead(OwnersHead(*own), guide, weight)
 
-    def weight(self, share: float, samples: float) -> float:
-        """g, where the sketch explains this share of the labels and encoders had so many samples."""
+    def weight(self, share: float, samples: float, apart: float) -> float:
+        """g, where the sketch explains R^2 = share of the labels; n = samples, S = apart."""
         scarce = 1 + ENOUGH / max(samples, 1.0)
-        return min(1.0, self.guidance * scarce / (1 - share) ** 2) * min(1.0, share / LITTLE)
+        most = min(1.0, self.guidance * scarce / (1 - share) ** 2)
+        return most * min(1.0, share / LITTLE) / max(apart, LEAST_APART)
 
 
-def samples_behind(own: Owners, uploads: Sequence[Upload]) -> float:
-    """n: sum_k w_kc n_kc, the samples that a class is scored by, on average over all samples."""
-    counts = torch.stack([upload.class_counts for upload in uploads]).to(own.weights)
+def behind_scores(own: Owners, counts: Tensor, values: Tensor) -> float:
+    """sum_k w_kc v_kc, which stands behind the score of a class, on average over all samples."""
     shares = own.weights / own.weights.sum(dim=0).clamp(min=1e-12)
-    by_class, totals = (shares * counts).sum(dim=0), counts.sum(dim=0)
+    by_class, totals = (shares * values).sum(dim=0), counts.sum(dim=0)
     return float((by_class * totals).sum() / totals.sum().clamp(min=1))
+
+
+def told_apart(uploads: Sequence[Upload]) -> Tensor:
+    """Per client, the share of its features' variance that lies between its own classes, from 0 to 1.
+
+    Features f have norm 1, so with the class means m_c, the classes' shares p_c of its samples and
+    m = sum_c p_c m_c it is (sum_c p_c |m_c|^2 - |m|^2) / (1 - |m|^2); 0 for a single class.
+    """
+    shares = []
+    for upload in uploads:
+        means = upload.statistic("class_means")["mean"]
+        counts = upload.class_counts.to(means) * means.any(dim=1)
+        p = counts / counts.sum().clamp(min=1)
+        middle = (p @ means).square().sum()
+        between = p @ means.square().sum(dim=1) - middle
+        shares.append(between / (1 - middle).clamp(min=1e-6))
+    return torch.stack(shares).clamp(0, 1)

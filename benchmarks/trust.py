@@ -1,0 +1,67 @@
+"""How much to trust the guide: sketch-guided by other weights, on the images that runs held out.
+
+    python benchmarks/trust.py RUN ... [data.root=DIR] >> benchmarks/records/trust.jsonl
+
+A JSON line per finished run (method v4, data.validation above 0): accuracy of the guide alone, and of
+sketch-guided with the weight m that does not ask what encoders tell apart, with m / S and m / S^2.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import torch
+
+from anchorfl.compute import choose_device
+from anchorfl.data import ImageStore
+from anchorfl.engine import data_of, start_of, uploads_of
+from anchorfl.runs import read_run
+from anchorfl.server import Fused, evaluate, runners_for, server_view
+from anchorfl.server.fusion.class_mean import owners
+from anchorfl.server.fusion.sketched import GuidedHead, SketchGuided, behind_scores, told_apart
+from anchorfl.settings import parse_words
+
+
+def trusted(folder: str, root: str | None) -> dict[str, object]:
+    run, device = read_run(folder), choose_device("auto")
+    config, dataset = run.config, data_of(run, root)
+    runners = runners_for(config, dataset.facts, device)
+    uploads = uploads_of(run, device)
+    runners.evaluation_mode(upload.encoder for upload in uploads)
+    rule = SketchGuided()
+    encoders = rule.encoders(uploads)
+    view = server_view(config, dataset.facts, runners, start_of(run))
+    head = rule.head(uploads, encoders, view)
+    assert isinstance(head, GuidedHead)
+    own = owners(uploads, rule.q, device, head.guide.knows())
+    counts = torch.stack([upload.class_counts for upload in uploads]).to(own.weights)
+    apart = behind_scores(own, counts, told_apart(uploads).to(counts)[:, None])
+    most = head.weight * apart
+    weights = {"m": most, "m / S": most / apart, "m / S^2": most / apart**2, "guide": 1e6}
+    fused = {
+        name: Fused(encoders, GuidedHead(head.owners, head.guide, weight), 0.0)
+        for name, weight in weights.items()
+    }
+    held_out = torch.tensor(json.loads(run.files.partition.read_text())["validation"])
+    evaluation = evaluate(fused, uploads, runners, ImageStore(dataset.train, device), held_out)
+    settings = ("data.name", "model.name", "partition.clients", "partition.alpha", "train.rounds")
+    return {
+        **{key: run.settings[key] for key in (*settings, "seed")},
+        "held_out": len(held_out),
+        "S": round(apart, 3),
+        "m": round(most, 3),
+        "accuracy": evaluation.accuracy(),
+    }
+
+
+def main(*words: str) -> None:
+    given = parse_words([word for word in words if "=" in word])
+    for folder in (word for word in words if "=" not in word):
+        root = str(given["data.root"]) if "data.root" in given else None
+        print(json.dumps(trusted(folder, root)), flush=True)
+
+
+if __name__ == "__main__":
+    with torch.no_grad():
+        main(*sys.argv[1:])
