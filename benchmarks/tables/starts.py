@@ -145,15 +145,41 @@ def views() -> list[Row]:
 WEIGHT = 0.05
 """Today's, `fusion.sketch-guided.guidance`."""
 GUIDED = {
-    "digits, five clients": "guide/digits",
-    "CIFAR-10, five clients, from a start": "start/cifar10-k5",
-    "CIFAR-10, ten clients, from a start": "start/cifar10-k10",
-    "CIFAR-100, five clients, from a start": "start/cifar100-k5",
-    "SVHN, five clients, from a start": "start/svhn-k5",
+    "digits, five clients, 20 epochs": "guide/digits",
+    "Fashion-MNIST, ten clients, `small-cnn`, 20 epochs": "guide/fashion-mnist",
+    "CIFAR-10, ten clients, `small-cnn`, 2 epochs": "guide/cifar10-short",
+    "CIFAR-10, ten clients, `small-cnn`, 20 epochs": "guide/cifar10-long",
+    "CIFAR-10, five clients, from a start, weight m": "start/cifar10-k5",
+    "CIFAR-10, ten clients, from a start, weight m": "start/cifar10-k10",
+    "CIFAR-100, five clients, from a start, weight m": "start/cifar100-k5",
+    "SVHN, five clients, from a start, weight m": "start/svhn-k5",
 }
 
 
-KINDS = {"digits": "digits", "cifar10": "CIFAR-10", "fashion-mnist": "Fashion-MNIST"}
+KINDS = {
+    "digits": "digits",
+    "fashion-mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "svhn": "SVHN",
+}
+
+
+@table("shrinkage")
+def shrinkage() -> list[Row]:
+    """Held-out images, by how many were fitted: penalties that were fixed, and those by the sums."""
+    found = lines("shrinkage.jsonl")
+    sizes = sorted({x["images"] for x in found})
+    rows = [["images fitted", "penalty", *(f"{size:,}" for size in sizes)]]
+    for data, start in dict.fromkeys((x["data"], x["start"]) for x in found):
+        own = {x["images"]: x for x in found if (x["data"], x["start"]) == (data, start)}
+        name = KINDS[data] + (", ImageNet network" if start else "")
+        for how in ("fixed", "chosen"):
+            rules = [f"{rule} {how}" for rule in ("sketch-lda", "sketch-ridge")]
+            pairs = [[percent(own[size][rule]) for rule in rules] for size in sizes if size in own]
+            cells = [f"{analysis} ({regression})" for analysis, regression in pairs]
+            rows.append([name, how, *cells, *["not measured"] * (len(sizes) - len(cells))])
+    return rows
 
 
 @table("trust")

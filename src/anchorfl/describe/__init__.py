@@ -3,17 +3,13 @@
 from anchorfl.describe.describer import Describer, Stages, principal_basis
 from anchorfl.describe.joint import joint_rows, projected, projections
 from anchorfl.describe.moments import (
-    discriminant,
-    explained,
     full_gram,
     in_full,
     in_half,
-    ridge,
     second_moments,
     summed,
     triangle,
     with_constant,
-    within_classes,
 )
 from anchorfl.describe.plausible import (
     Claim,
@@ -21,6 +17,7 @@ from anchorfl.describe.plausible import (
     doubt_in_means,
     doubt_in_moments,
 )
+from anchorfl.describe.regression import Sums, best_fit, discriminant, ridge
 from anchorfl.describe.sketch import Sketch, dead_leaves
 
 __all__ = [
@@ -28,12 +25,13 @@ __all__ = [
     "Describer",
     "Sketch",
     "Stages",
+    "Sums",
+    "best_fit",
     "dead_leaves",
     "discriminant",
     "doubt_in_feature_moments",
     "doubt_in_means",
     "doubt_in_moments",
-    "explained",
     "full_gram",
     "in_full",
     "in_half",
@@ -46,5 +44,4 @@ __all__ = [
     "summed",
     "triangle",
     "with_constant",
-    "within_classes",
 ]

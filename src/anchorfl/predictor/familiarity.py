@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from anchorfl.describe import summed, within_classes
+from anchorfl.describe import Sums, summed
 from anchorfl.tensors import Tensors
 from anchorfl.wire import Upload
 
@@ -62,9 +62,9 @@ def familiarity_of(uploads: Sequence[Upload]) -> Familiarity | None:
 
 def from_sums(moments: Tensors) -> Familiarity | None:
     """None where there are too few rows for a covariance."""
-    counts = moments["cross"][-1]
-    rows, known = float(counts.sum()), counts > 0
-    means, within = within_classes(moments)
+    sums = Sums.of(moments)
+    rows, known = float(sums.counts.sum()), sums.counts > 0
+    means, within = sums.within()
     means = means[:, known]
     width, classes = means.shape
     if rows <= classes + ROWS_PER_DIRECTION:

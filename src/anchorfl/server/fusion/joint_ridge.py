@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anchorfl.describe import Describer, joint_rows, projections, ridge, summed
+from anchorfl.describe import Describer, Sums, joint_rows, projections, ridge, summed
 from anchorfl.models import Encoder
 from anchorfl.options import option
 from anchorfl.registry import FUSIONS
@@ -63,8 +63,8 @@ class JointRidge(Fusion):
     ridge: float = option(0.001, "ridge penalty, relative to the mean diagonal of X'X", above=0)
 
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
-        moments = summed(upload.statistic(self.needs[0]) for upload in uploads)
-        matrix = ridge(moments, self.ridge)
+        sums = Sums.of(summed(upload.statistic(self.needs[0]) for upload in uploads))
+        matrix = ridge(sums, self.ridge * sums.mean_square())
         widths = [upload.prototypes.shape[1] for upload in uploads]
         return JointHead(unprojected(matrix.to(view.device), widths), widths, self.describer(view))
 

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anchorfl.describe import discriminant, explained, ridge, summed, with_constant
+from anchorfl.describe import Sums, best_fit, discriminant, ridge, summed, with_constant
 from anchorfl.models import Encoder
 from anchorfl.options import option
 from anchorfl.registry import FUSIONS
 from anchorfl.server.fusion.base import FEATURES_AND_SKETCH, SKETCH, Fusion, Head, ServerView
 from anchorfl.server.fusion.class_mean import Owners, OwnersHead, owners
-from anchorfl.tensors import Tensors
 from anchorfl.wire import Upload
 
-RIDGE, SHRINKAGE, LITTLE, ENOUGH, LEAST_APART = 0.001, 0.03, 0.1, 1000, 0.01
-SHRINKAGE_HELP = "what the covariance's diagonal is raised by, relative to its mean"
+LITTLE, ENOUGH, LEAST_APART = 0.1, 1000, 0.01
+SHRINKAGE_HELP = "share of its mean that the covariance is raised by; unset: by cross-validation"
+RIDGE_HELP = "share of its mean diagonal that X'X is raised by; unset: by cross-validation"
 
 
 class SketchHead(Head):
@@ -39,9 +39,18 @@ class SketchHead(Head):
         return with_constant(self.describer(images)) @ self.matrix
 
 
-def sketch_moments(uploads: Sequence[Upload]) -> Tensors:
+def sketch_sums(uploads: Sequence[Upload]) -> Sums:
     """Of all clients' images together."""
-    return summed(upload.statistic("sketch_moments") for upload in uploads)
+    return Sums.of(summed(upload.statistic("sketch_moments") for upload in uploads))
+
+
+def guiding(sums: Sums, shrinkage: float | None) -> tuple[Tensor, float]:
+    """The discriminant analysis of these sums, and the share R^2 of the labels that they explain."""
+    fit = best_fit(sums)
+    if shrinkage is None:
+        return discriminant(sums, fit.penalty), fit.explained
+    _, within = sums.within()
+    return discriminant(sums, shrinkage * float(within.diagonal().mean())), fit.explained
 
 
 @dataclass(frozen=True)
@@ -65,14 +74,16 @@ class OnSketches(Fusion):
 class SketchDiscriminant(OnSketches):
     """Linear discriminant analysis of a fixed, untrained sketch of the image; it uses no encoder.
 
-    Scores are log-likelihoods of normal distributions with one covariance, from the clients' sums.
+    Scores are log-likelihoods of normal distributions with one covariance, from the clients' sums. How
+    far its diagonal is raised follows from the sums: generalised cross-validation of a regression.
     """
 
     score_temperature = 0.12
-    shrinkage: float = option(SHRINKAGE, SHRINKAGE_HELP, above=0)
+    shrinkage: float | None = option(None, SHRINKAGE_HELP, above=0)
 
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
-        return SketchHead(view, discriminant(sketch_moments(uploads), self.shrinkage))
+        matrix, _ = guiding(sketch_sums(uploads), self.shrinkage)
+        return SketchHead(view, matrix)
 
 
 @FUSIONS.register("sketch-ridge")
@@ -81,10 +92,12 @@ class SketchRidge(OnSketches):
     """Ridge regression of the labels on the sketch that sketch-lda has; it uses no encoder."""
 
     score_temperature = 0.19
-    ridge: float = option(RIDGE, "ridge penalty, relative to the mean diagonal of X'X", above=0)
+    ridge: float | None = option(None, RIDGE_HELP, above=0)
 
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
-        return SketchHead(view, ridge(sketch_moments(uploads), self.ridge))
+        sums = sketch_sums(uploads)
+        penalty = best_fit(sums).penalty if self.ridge is None else self.ridge * sums.mean_square()
+        return SketchHead(view, ridge(sums, penalty))
 
 
 class GuidedHead(Head):
@@ -124,16 +137,16 @@ class SketchGuided(Fusion):
     reads = FEATURES_AND_SKETCH
     q: float = option(1.0, "exponent of a client's class count", at_least=0)
     guidance: float = option(0.05, "weight of the sketch's scores before it is scaled", at_least=0)
-    shrinkage: float = option(SHRINKAGE, SHRINKAGE_HELP, above=0)
+    shrinkage: float | None = option(None, SHRINKAGE_HELP, above=0)
 
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
-        moments = sketch_moments(uploads)
-        guide = SketchHead(view, discriminant(moments, self.shrinkage))
+        matrix, share = guiding(sketch_sums(uploads), self.shrinkage)
+        guide = SketchHead(view, matrix)
         own = owners(uploads, self.q, view.device, guide.knows())
         counts = torch.stack([upload.class_counts for upload in uploads]).to(own.weights)
         samples = behind_scores(own, counts, counts)
         apart = behind_scores(own, counts, told_apart(uploads).to(counts)[:, None])
-        weight = self.weight(explained(moments, RIDGE), samples, apart)
+        weight = self.weight(share, samples, apart)
         return GuidedHead(OwnersHead(*own), guide, weight)
 
     def weight(self, share: float, samples: float, apart: float) -> float:
