@@ -91,7 +91,7 @@ def without_collapsed(own: Owners, nearest: Tensor) -> Owners:
     """Clients whose encoder maps every image next to one feature do not count, unless all do."""
     sees = nearest.quantile(FARTHEST, dim=1) < COLLAPSED
     seen = own.weights * sees[:, None]
-    return own._replace(weights=seen) if seen.any() else own
+    return Owners(own.means, seen) if seen.any() else own
 
 
 @FUSIONS.register("class-mean")
