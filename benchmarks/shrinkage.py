@@ -21,7 +21,6 @@ from anchorfl.compute import choose_device, images_at_once
 from anchorfl.data import Dataset, load_dataset
 from anchorfl.describe import (
     Sums,
-    best_fit,
     discriminant,
     in_full,
     in_half,
@@ -51,19 +50,18 @@ def described(dataset: Dataset, chosen: Tensor, settings: dict[str, object]) -> 
 
 def penalties(sums: Sums) -> dict[str, tuple[float, float]]:
     """Of the discriminant analysis and of the regression."""
-    _, within = sums.within()
-    fixed = FIXED_SHRINKAGE * float(within.diagonal().mean()), FIXED_RIDGE * sums.mean_square()
-    return {"fixed": fixed, "chosen": (best_fit(sums).penalty,) * 2}
+    fixed = FIXED_SHRINKAGE * sums.mean_variance, FIXED_RIDGE * sums.mean_square
+    return {"fixed": fixed, "chosen": (sums.fit.penalty,) * 2}
 
 
 def compare(settings: dict[str, object]) -> None:
     dataset = load_dataset(resolve("none", settings).data)
     start = "model.weights" in settings
     labels = torch.as_tensor(dataset.train.labels)
-    most = min(len(labels), HELD_OUT + (WITH_START if start else SIZES[-1]))
+    held_out = min(HELD_OUT, len(labels) // 5)
+    most = min(len(labels), held_out + (WITH_START if start else SIZES[-1]))
     chosen = torch.randperm(len(labels), generator=torch.Generator().manual_seed(SEED))[:most]
     rows, labels = described(dataset, chosen, settings), labels[chosen]
-    held_out = min(HELD_OUT, most // 5)
     asked, true = rows[:held_out], labels[:held_out].to(rows.device)
     for size in (*(size for size in SIZES if size < most - held_out), most - held_out):
         fitted = slice(held_out, held_out + size)

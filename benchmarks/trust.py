@@ -1,6 +1,6 @@
 """How much to trust the guide: sketch-guided by other weights, on the images that runs held out.
 
-    python benchmarks/trust.py RUN ... [data.root=DIR] >> benchmarks/records/trust.jsonl
+    python -m benchmarks.trust RUN ... [data.root=DIR] >> benchmarks/records/trust.jsonl
 
 A JSON line per finished run (method v4, data.validation above 0): accuracy of the guide alone, and of
 sketch-guided with the weight m that does not ask what encoders tell apart, with m / S and m / S^2.
@@ -19,7 +19,7 @@ from anchorfl.engine import data_of, start_of, uploads_of
 from anchorfl.runs import read_run
 from anchorfl.server import Fused, evaluate, runners_for, server_view
 from anchorfl.server.fusion.class_mean import owners
-from anchorfl.server.fusion.sketched import GuidedHead, SketchGuided, behind_scores, told_apart
+from anchorfl.server.fusion.sketched import GuidedHead, SketchGuided
 from anchorfl.settings import parse_words
 
 
@@ -35,9 +35,7 @@ def trusted(folder: str, root: str | None) -> dict[str, object]:
     head = rule.head(uploads, encoders, view)
     assert isinstance(head, GuidedHead)
     own = owners(uploads, rule.q, device, head.guide.knows())
-    counts = torch.stack([upload.class_counts for upload in uploads]).to(own.weights)
-    apart = behind_scores(own, counts, told_apart(uploads).to(counts)[:, None])
-    most = head.weight * apart
+    most, apart = rule.trust(own, uploads, view.sums(uploads).fit.explained)
     weights = {"m": most, "m / S": most / apart, "m / S^2": most / apart**2, "guide": 1e6}
     fused = {
         name: Fused(encoders, GuidedHead(head.owners, head.guide, weight), 0.0)

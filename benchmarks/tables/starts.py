@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from typing import Any
 
 from benchmarks.tables.figures import RECORDS, Row, lines, run, table
 from benchmarks.tables.fusion import of_seeds
@@ -144,15 +145,16 @@ def views() -> list[Row]:
 
 WEIGHT = 0.05
 """Today's, `fusion.sketch-guided.guidance`."""
+EARLIER, EARLIER_SHRINKAGE = "earlier weight", 0.03
 GUIDED = {
     "digits, five clients, 20 epochs": "guide/digits",
     "Fashion-MNIST, ten clients, `small-cnn`, 20 epochs": "guide/fashion-mnist",
     "CIFAR-10, ten clients, `small-cnn`, 2 epochs": "guide/cifar10-short",
     "CIFAR-10, ten clients, `small-cnn`, 20 epochs": "guide/cifar10-long",
-    "CIFAR-10, five clients, from a start, weight m": "start/cifar10-k5",
-    "CIFAR-10, ten clients, from a start, weight m": "start/cifar10-k10",
-    "CIFAR-100, five clients, from a start, weight m": "start/cifar100-k5",
-    "SVHN, five clients, from a start, weight m": "start/svhn-k5",
+    "CIFAR-10, five clients, from a start, earlier weight": "start/cifar10-k5",
+    "CIFAR-10, ten clients, from a start, earlier weight": "start/cifar10-k10",
+    "CIFAR-100, five clients, from a start, earlier weight": "start/cifar100-k5",
+    "SVHN, five clients, from a start, earlier weight": "start/svhn-k5",
 }
 
 
@@ -165,6 +167,12 @@ KINDS = {
 }
 
 
+def both_rules(found: dict[str, Any] | None, how: str) -> str:
+    if found is None:
+        return "not measured"
+    return f"{percent(found[f'sketch-lda {how}'])} ({percent(found[f'sketch-ridge {how}'])})"
+
+
 @table("shrinkage")
 def shrinkage() -> list[Row]:
     """Held-out images, by how many were fitted: penalties that were fixed, and those by the sums."""
@@ -175,10 +183,7 @@ def shrinkage() -> list[Row]:
         own = {x["images"]: x for x in found if (x["data"], x["start"]) == (data, start)}
         name = KINDS[data] + (", ImageNet network" if start else "")
         for how in ("fixed", "chosen"):
-            rules = [f"{rule} {how}" for rule in ("sketch-lda", "sketch-ridge")]
-            pairs = [[percent(own[size][rule]) for rule in rules] for size in sizes if size in own]
-            cells = [f"{analysis} ({regression})" for analysis, regression in pairs]
-            rows.append([name, how, *cells, *["not measured"] * (len(sizes) - len(cells))])
+            rows.append([name, how, *(both_rules(own.get(size), how) for size in sizes)])
     return rows
 
 
@@ -207,6 +212,8 @@ def guided() -> list[Row]:
         paths = sorted(RECORDS.glob(f"{prefix}-*"))
         runs = [run(str(path.relative_to(RECORDS))) for path in paths]
         assert {each.settings["fusion.sketch-guided.guidance"] for each in runs} == {WEIGHT}
+        fixed = {each.settings["fusion.sketch-guided.shrinkage"] for each in runs}
+        assert fixed == ({EARLIER_SHRINKAGE} if name.endswith(EARLIER) else {None})
         ends = [each.summary for each in runs]
         alone, both = (
             [x.final_accuracy[rule] for x in ends] for rule in ("sketch-lda", "sketch-guided")

@@ -1,4 +1,6 @@
 import math
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -7,7 +9,6 @@ from sklearn.linear_model import Ridge
 
 from anchorfl.describe import (
     Sums,
-    best_fit,
     discriminant,
     in_full,
     in_half,
@@ -16,7 +17,7 @@ from anchorfl.describe import (
     summed,
     with_constant,
 )
-from anchorfl.describe.regression import MILDER, unexplained
+from anchorfl.describe.regression import HALF_A_DECADE, unexplained
 
 
 def test_ridge_of_sums_is_ridge_of_all_rows_and_a_true_class_scores_one_on_average() -> None:
@@ -52,8 +53,7 @@ def test_discriminant_of_sums_is_that_of_all_rows() -> None:
     wanted = wanted - wanted.mean(dim=1, keepdim=True)
     own = torch.arange(60), labels
     sums = Sums.of(summed(parts))
-    _, within = sums.within()
-    scores = with_constant(rows) @ discriminant(sums, raised * float(within.diagonal().mean()))
+    scores = with_constant(rows) @ discriminant(sums, raised * sums.mean_variance)
     torch.testing.assert_close(
         scores[:, :3].double(), wanted / wanted[own].mean(), atol=1e-4, rtol=1e-3
     )
@@ -64,7 +64,7 @@ def test_discriminant_of_sums_is_that_of_all_rows() -> None:
 def test_a_discriminant_of_one_class_answers_it() -> None:
     rows = with_constant(torch.randn(9, 4))
     sums = Sums.of(second_moments(rows, torch.eye(3)[torch.full((9,), 2)]))
-    for penalty in (0.1, best_fit(sums).penalty):
+    for penalty in (0.1, sums.fit.penalty):
         assert ((rows @ discriminant(sums, penalty)).argmax(dim=1) == 2).all()
 
 
@@ -81,7 +81,7 @@ def test_what_is_unexplained_is_what_is_wrong_on_rows_not_seen() -> None:
     """Against new rows of the same kind; on its own rows a regression explains more."""
     rows, classes = noisy_classes(6000, 60, 3.0)
     sums = Sums.of(second_moments(rows[:300], classes[:300]))
-    penalty = 0.001 * sums.mean_square()
+    penalty = 0.001 * sums.mean_square
     model = Ridge(alpha=penalty * 300, fit_intercept=False, solver="cholesky")
     model.fit(rows[:300].double().numpy(), classes[:300].double().numpy())
 
@@ -105,35 +105,65 @@ def test_the_penalty_that_sums_ask_for_is_near_the_best_for_rows_not_seen(count:
         scores = rows[4000:] @ discriminant(sums, penalty)
         return float((scores.argmax(dim=1) == classes[4000:].argmax(dim=1)).float().mean())
 
-    unit = sums.mean_square()
+    unit = sums.mean_square
     best = max(right(unit * 10 ** (step / 2)) for step in range(-8, 5))
-    assert right(best_fit(sums).penalty) > best - 0.02
-    fit = best_fit(sums)
-    assert fit.explained == pytest.approx(1 - unexplained(sums, fit.penalty / MILDER), abs=1e-9)
+    assert right(sums.fit.penalty) > best - 0.005
+    errors = [unexplained(sums, sums.fit.penalty * HALF_A_DECADE**step) for step in range(3)]
+    assert errors[1] == min(errors) == pytest.approx(1 - sums.fit.explained)
 
 
 def test_few_rows_ask_for_more_than_many() -> None:
     rows, classes = noisy_classes(4000, 150, 4.0)
     few, many = (Sums.of(second_moments(rows[:n], classes[:n])) for n in (100, 4000))
-    assert best_fit(few).penalty > 5 * best_fit(many).penalty
-    assert best_fit(few).explained < best_fit(many).explained
+    assert few.fit.penalty > 5 * many.fit.penalty
+    assert few.fit.explained < many.fit.explained
 
 
-def test_a_penalty_covers_what_rounding_has_left() -> None:
+@pytest.mark.parametrize(
+    ("count", "width", "noise"), [(3000, 120, 1.0), (3000, 500, 0.3), (100, 300, 1.0)]
+)
+def test_a_penalty_covers_what_rounding_has_left(count: int, width: int, noise: float) -> None:
     """Sums in half precision of rows that lie in fewer directions than they have numbers."""
     draw = torch.Generator().manual_seed(0)
-    rows, classes = noisy_classes(3000, 20, 1.0)
-    flat = rows[:, :20] @ torch.randn(20, 120, generator=draw)
-    moments = second_moments(with_constant(torch.nn.functional.normalize(flat + 5, dim=1)), classes)
-    rounded = Sums.of(in_full(in_half(moments)))
-    least = torch.linalg.eigvalsh(rounded.gram)[0]
-    assert least < 0
-    assert unexplained(rounded, float(-least / rounded.rows) / 2) == math.inf
-    assert best_fit(rounded).penalty / MILDER > float(-least / rounded.rows)
-    assert best_fit(rounded).explained == pytest.approx(best_fit(Sums.of(moments)).explained, abs=0.05)
+    rows, classes = noisy_classes(count, 20, noise)
+    flat = rows[:, :20] @ torch.randn(20, width, generator=draw)
+    flat = with_constant(torch.nn.functional.normalize(flat + 5, dim=1))
+    sums = Sums.of(in_full(in_half(second_moments(flat, classes))))
+    for squares in (sums.gram / sums.rows, sums.within[1]):
+        least = float(torch.linalg.eigvalsh(squares)[0])
+        assert least < 0
+        assert sums.fit.penalty > -least
+    assert unexplained(sums, sums.fit.penalty / 1000) == math.inf
+    own = (flat @ discriminant(sums, sums.fit.penalty)).argmax(dim=1) == classes.argmax(dim=1)
+    assert own.float().mean() > 0.8
+
+
+def nothing() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.zeros(0, 5), torch.zeros(0, 3)
+
+
+def zeros() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.zeros(6, 5), torch.eye(3).repeat(2, 1)
+
+
+def equal() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.full((6, 5), 0.3), torch.eye(3).repeat(2, 1)
+
+
+def one() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.tensor([[0.1, 0.2, 0.3]]), torch.tensor([[0.0, 1.0]])
+
+
+@pytest.mark.parametrize("make", [nothing, zeros, equal, one])
+def test_sums_of_which_nothing_is_told_give_finite_scores(make: Callable[[], Any]) -> None:
+    rows, classes = make()
+    sums = Sums.of(second_moments(with_constant(rows), classes))
+    for penalty in (sums.fit.penalty, 0.03 * sums.mean_variance, 0.001 * sums.mean_square):
+        assert discriminant(sums, penalty).isfinite().all()
+        assert ridge(sums, penalty).isfinite().all()
 
 
 def test_where_nothing_is_told_all_scores_are_zero() -> None:
     sums = Sums.of(second_moments(torch.zeros(3, 4), torch.zeros(3, 2)))
-    assert best_fit(sums).explained == pytest.approx(0, abs=1e-9)
-    assert ridge(sums, best_fit(sums).penalty).abs().max() == 0
+    assert sums.fit.explained == pytest.approx(0, abs=1e-9)
+    assert ridge(sums, sums.fit.penalty).abs().max() == 0

@@ -48,11 +48,11 @@ def keep_freed_memory() -> None:
     """Have glibc keep large blocks for the next step of training.
 
     It gives them back to the system, which clears every page anew when the next step asks for them:
-    half the time of training on a CPU. Other libraries have no such switch, and are left alone.
+    half the time of training on a CPU. The process then keeps the most that it ever needed. Other
+    libraries have no such switch, older ones refuse so high a threshold; both are left alone.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
-    if mallopt is not None:
-        mallopt(MMAP_THRESHOLD, 1 << 30)
+    if mallopt is not None and mallopt(MMAP_THRESHOLD, 1 << 30):
         mallopt(TRIM_THRESHOLD, -1)
 
 

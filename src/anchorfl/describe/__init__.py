@@ -17,7 +17,7 @@ from anchorfl.describe.plausible import (
     doubt_in_means,
     doubt_in_moments,
 )
-from anchorfl.describe.regression import Sums, best_fit, discriminant, ridge
+from anchorfl.describe.regression import Sums, discriminant, ridge
 from anchorfl.describe.sketch import Sketch, dead_leaves
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "Sketch",
     "Stages",
     "Sums",
-    "best_fit",
     "dead_leaves",
     "discriminant",
     "doubt_in_feature_moments",

@@ -64,7 +64,7 @@ def from_sums(moments: Tensors) -> Familiarity | None:
     """None where there are too few rows for a covariance."""
     sums = Sums.of(moments)
     rows, known = float(sums.counts.sum()), sums.counts > 0
-    means, within = sums.within()
+    means, within = sums.within
     means = means[:, known]
     width, classes = means.shape
     if rows <= classes + ROWS_PER_DIRECTION:

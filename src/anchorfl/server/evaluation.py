@@ -14,11 +14,11 @@ from torch import Tensor
 from anchorfl.compute import images_at_once, synchronise
 from anchorfl.config import Config
 from anchorfl.data import ImageFacts, ImageStore, synthetic_pictures
-from anchorfl.describe import Describer
+from anchorfl.describe import Describer, Sums
 from anchorfl.errors import UserError
 from anchorfl.models import Encoder, Runners, build_network, public_name
 from anchorfl.server.calibration import calibration_error, fit_temperature
-from anchorfl.server.fusion import Fusion, Head, ServerView, stacked
+from anchorfl.server.fusion import Fusion, Head, ServerView, sketch_sums, stacked
 from anchorfl.server.robust import Belief, believe
 from anchorfl.wire import Start, Upload, describer_for, shared_target
 
@@ -131,8 +131,17 @@ def server_view(
         target = shared_target(config.target, config.seed, runners[""].network.prototypes)
         return None if target is None else target.to(runners.device)
 
+    latest: tuple[Sequence[Upload], Sums] | None = None
+
+    def sums(uploads: Sequence[Upload]) -> Sums:
+        """Made once for all fusions of the same uploads."""
+        nonlocal latest
+        if latest is None or [*map(id, latest[0])] != [*map(id, uploads)]:
+            latest = uploads, sketch_sums(uploads)
+        return latest[1]
+
     return ServerView(
-        config.seed, facts.shape, runners.device, runners.encode, describer, pictures, anchors
+        config.seed, facts.shape, runners.device, runners.encode, describer, pictures, anchors, sums
     )
 
 

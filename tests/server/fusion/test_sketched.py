@@ -66,14 +66,13 @@ def test_a_guide_that_explains_more_beside_encoders_that_tell_less_weighs_more()
     assert weight(told, alike) > 10 * weight(told, apart)
 
 
-def test_a_guide_weighs_more_the_less_the_encoders_have_seen_and_tell_apart() -> None:
-    """g = m / S, m = guidance (1 + 1000 / n) / (1 - R^2)^2, at most 1; 0 where nothing is explained."""
+def test_a_guide_weighs_more_the_less_the_encoders_have_seen() -> None:
+    """m = guidance (1 + 1000 / n) / (1 - R^2)^2, at most 1; 0 where nothing is explained."""
     rule = SketchGuided(guidance=0.05)
-    assert rule.weight(0.5, 1000, 1.0) == pytest.approx(0.05 * 2 / 0.25)
-    assert rule.weight(0.5, 1e9, 1.0) == pytest.approx(0.05 / 0.25)
-    assert rule.weight(0.9, 1000, 1.0) == rule.weight(0.5, 10, 1.0) == 1.0
-    assert rule.weight(0.9, 1000, 0.25) == 4.0
-    assert rule.weight(0.0, 10, 0.5) == 0.0
+    assert rule.most(0.5, 1000) == pytest.approx(0.05 * 2 / 0.25)
+    assert rule.most(0.5, 1e9) == pytest.approx(0.05 / 0.25)
+    assert rule.most(0.9, 1000) == rule.most(0.5, 10) == 1.0
+    assert rule.most(0.0, 10) == 0.0
 
 
 def of_means(number: int, counts: list[int], means: torch.Tensor) -> Upload:

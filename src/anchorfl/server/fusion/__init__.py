@@ -2,7 +2,7 @@
 
 from anchorfl.server.fusion import averages, class_mean, joint_ridge, sketched, zscore
 from anchorfl.server.fusion.averages import PrototypeHead, mean_weights
-from anchorfl.server.fusion.base import SKETCH, Fusion, Head, ServerView, stacked
+from anchorfl.server.fusion.base import SKETCH, Fusion, Head, ServerView, sketch_sums, stacked
 
 __all__ = [
     "SKETCH",
@@ -14,6 +14,7 @@ __all__ = [
     "class_mean",
     "joint_ridge",
     "mean_weights",
+    "sketch_sums",
     "sketched",
     "stacked",
     "zscore",

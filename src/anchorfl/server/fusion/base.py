@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anchorfl.data import Shape
-from anchorfl.describe import Describer
+from anchorfl.describe import Describer, Sums, summed
 from anchorfl.models import Encoder
 from anchorfl.wire import Upload
 
@@ -34,12 +34,18 @@ class Head(nn.Module, ABC):
     def forward(self, features: Tensor, images: Tensor) -> Tensor: ...
 
 
+def sketch_sums(uploads: Sequence[Upload]) -> Sums:
+    """Of all clients' descriptions together."""
+    return Sums.of(summed(upload.statistic("sketch_moments") for upload in uploads))
+
+
 @dataclass(frozen=True)
 class ServerView:
     """What a server has beside the uploads: what it sent down, and a network to encode with.
 
     `anchors` are those that the method's clients align to, if any, for the first of its networks.
     `pictures` are synthetic, in 0..1: nobody's data, so an encoder that is sure of one is too sure.
+    `sums` are those of the uploads' descriptions, which several fusions need.
     """
 
     seed: int
@@ -49,6 +55,7 @@ class ServerView:
     describer: Callable[[], Describer]
     pictures: Callable[[], Tensor]
     anchors: Callable[[], Tensor | None] = lambda: None
+    sums: Callable[[Sequence[Upload]], Sums] = sketch_sums
 
 
 @dataclass(frozen=True)

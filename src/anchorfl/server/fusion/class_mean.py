@@ -26,14 +26,16 @@ FARTHEST, COLLAPSED = 0.01, 0.97
 class OwnersHead(Head):
     """Scores: sum_k w_kc (1 - (1 - cos(f_k, m_kc)) / (1 - b_k)); with border b_k = 0, the cosines.
 
-    A class that nobody describes gets the lowest score there is.
+    A class that nobody describes gets the lowest score there is. All scores are in units of `worth`.
     """
 
     directions: Tensor
     offsets: Tensor
     described: Tensor
 
-    def __init__(self, means: Tensor, weights: Tensor, borders: Tensor | None = None) -> None:
+    def __init__(
+        self, means: Tensor, weights: Tensor, borders: Tensor | None = None, worth: float = 1.0
+    ) -> None:
         super().__init__()
         borders = weights.new_zeros(len(weights)) if borders is None else borders
         units = 1 / (1 - borders.clamp(max=HIGHEST_BORDER))
@@ -42,8 +44,8 @@ class OwnersHead(Head):
         scaled = shares * units[:, None]
         lowest = 1 + (LOWEST_COSINE - 1) * units.max()
         offsets = torch.where(described, (shares - scaled).sum(dim=0), lowest)
-        self.register_buffer("directions", F.normalize(means, dim=2) * scaled[:, :, None])
-        self.register_buffer("offsets", offsets)
+        self.register_buffer("directions", worth * F.normalize(means, dim=2) * scaled[:, :, None])
+        self.register_buffer("offsets", worth * offsets)
         self.register_buffer("described", described)
 
     def forward(self, features: Tensor, images: Tensor) -> Tensor:

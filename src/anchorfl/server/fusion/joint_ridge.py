@@ -64,7 +64,7 @@ class JointRidge(Fusion):
 
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
         sums = Sums.of(summed(upload.statistic(self.needs[0]) for upload in uploads))
-        matrix = ridge(sums, self.ridge * sums.mean_square())
+        matrix = ridge(sums, self.ridge * sums.mean_square)
         widths = [upload.prototypes.shape[1] for upload in uploads]
         return JointHead(unprojected(matrix.to(view.device), widths), widths, self.describer(view))
 

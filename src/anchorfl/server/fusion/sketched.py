@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anchorfl.describe import Sums, best_fit, discriminant, ridge, summed, with_constant
+from anchorfl.describe import Sums, discriminant, ridge, with_constant
 from anchorfl.models import Encoder
 from anchorfl.options import option
 from anchorfl.registry import FUSIONS
@@ -32,25 +32,22 @@ class SketchHead(Head):
         self.register_buffer("matrix", matrix.to(view.device))
 
     def knows(self) -> Tensor:
-        """The classes that the sums have samples of."""
-        return self.matrix.abs().sum(dim=0) > 0
+        return known(self.matrix)
 
     def forward(self, features: Tensor, images: Tensor) -> Tensor:
         return with_constant(self.describer(images)) @ self.matrix
 
 
-def sketch_sums(uploads: Sequence[Upload]) -> Sums:
-    """Of all clients' images together."""
-    return Sums.of(summed(upload.statistic("sketch_moments") for upload in uploads))
+def known(matrix: Tensor) -> Tensor:
+    """The classes that the sums have samples of."""
+    return matrix.abs().sum(dim=0) > 0
 
 
-def guiding(sums: Sums, shrinkage: float | None) -> tuple[Tensor, float]:
-    """The discriminant analysis of these sums, and the share R^2 of the labels that they explain."""
-    fit = best_fit(sums)
+def guiding(sums: Sums, shrinkage: float | None) -> Tensor:
+    """The discriminant analysis of these sums, by a penalty of their own or a share of the variance."""
     if shrinkage is None:
-        return discriminant(sums, fit.penalty), fit.explained
-    _, within = sums.within()
-    return discriminant(sums, shrinkage * float(within.diagonal().mean())), fit.explained
+        return discriminant(sums, sums.fit.penalty)
+    return discriminant(sums, shrinkage * sums.mean_variance)
 
 
 @dataclass(frozen=True)
@@ -82,8 +79,7 @@ class SketchDiscriminant(OnSketches):
     shrinkage: float | None = option(None, SHRINKAGE_HELP, above=0)
 
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
-        matrix, _ = guiding(sketch_sums(uploads), self.shrinkage)
-        return SketchHead(view, matrix)
+        return SketchHead(view, guiding(view.sums(uploads), self.shrinkage))
 
 
 @FUSIONS.register("sketch-ridge")
@@ -95,8 +91,8 @@ class SketchRidge(OnSketches):
     ridge: float | None = option(None, RIDGE_HELP, above=0)
 
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
-        sums = sketch_sums(uploads)
-        penalty = best_fit(sums).penalty if self.ridge is None else self.ridge * sums.mean_square()
+        sums = view.sums(uploads)
+        penalty = sums.fit.penalty if self.ridge is None else self.ridge * sums.mean_square
         return SketchHead(view, ridge(sums, penalty))
 
 
@@ -128,7 +124,8 @@ class SketchGuided(Fusion):
     weighs more the more of the labels it explains, the fewer samples the encoders had of a class, and
     the less they tell their own classes apart: g = m / S, m = guidance (1 + 1000 / n) / (1 - R^2)^2,
     at most 1. R^2 comes from the sums, n is the number of samples behind a class's score, S the share
-    of the features' variance between classes; where R^2 is under a tenth, g is in proportion less.
+    of the features' variance between classes, at least 0.01; where R^2 is under a tenth, m is in
+    proportion less. Scores are in units of S, so that an image's classes differ as much whatever g is.
     """
 
     needs = ("class_means", "sketch_moments")
@@ -140,20 +137,24 @@ class SketchGuided(Fusion):
     shrinkage: float | None = option(None, SHRINKAGE_HELP, above=0)
 
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
-        matrix, share = guiding(sketch_sums(uploads), self.shrinkage)
-        guide = SketchHead(view, matrix)
-        own = owners(uploads, self.q, view.device, guide.knows())
-        counts = torch.stack([upload.class_counts for upload in uploads]).to(own.weights)
-        samples = behind_scores(own, counts, counts)
-        apart = behind_scores(own, counts, told_apart(uploads).to(counts)[:, None])
-        weight = self.weight(share, samples, apart)
-        return GuidedHead(OwnersHead(*own), guide, weight)
+        sums = view.sums(uploads)
+        matrix = guiding(sums, self.shrinkage)
+        own = owners(uploads, self.q, view.device, known(matrix))
+        most, apart = self.trust(own, uploads, sums.fit.explained)
+        guide = SketchHead(view, apart * matrix)
+        return GuidedHead(OwnersHead(*own, worth=apart), guide, most / apart)
 
-    def weight(self, share: float, samples: float, apart: float) -> float:
-        """g, where the sketch explains R^2 = share of the labels; n = samples, S = apart."""
+    def trust(self, own: Owners, uploads: Sequence[Upload], explained: float) -> tuple[float, float]:
+        """m, where the sketch explains so much of the labels, and S."""
+        counts = torch.stack([upload.class_counts for upload in uploads]).to(own.weights)
+        apart = behind_scores(own, counts, told_apart(uploads).to(counts)[:, None])
+        return self.most(explained, behind_scores(own, counts, counts)), max(apart, LEAST_APART)
+
+    def most(self, explained: float, samples: float) -> float:
+        """m, of R^2 and n."""
         scarce = 1 + ENOUGH / max(samples, 1.0)
-        most = min(1.0, self.guidance * scarce / (1 - share) ** 2)
-        return most * min(1.0, share / LITTLE) / max(apart, LEAST_APART)
+        weight = min(1.0, self.guidance * scarce / (1 - explained) ** 2)
+        return weight * min(1.0, explained / LITTLE)
 
 
 def behind_scores(own: Owners, counts: Tensor, values: Tensor) -> float:
