@@ -27,9 +27,9 @@ def test_ridge_of_sums_is_ridge_of_all_rows_and_a_true_class_scores_one_on_avera
     classes = torch.eye(3)[labels]
     parts = [second_moments(rows[a:b], classes[a:b]) for a, b in ((0, 3), (3, 21), (21, 40))]
     matrix = ridge(Sums.of(summed(parts)), 0.05)
-    model = Ridge(alpha=0.05 * 40, fit_intercept=False, solver="cholesky")
-    model.fit(rows.double().numpy(), classes.double().numpy())
-    wanted = torch.from_numpy(model.predict(rows.double().numpy()))
+    model = Ridge(alpha=0.05 * 40, solver="cholesky")
+    model.fit(rows[:, :-1].double().numpy(), classes.double().numpy())
+    wanted = torch.from_numpy(model.predict(rows[:, :-1].double().numpy()))
     own = torch.arange(40), labels
     torch.testing.assert_close(
         (rows @ matrix).double(), wanted / wanted[own].mean(), atol=1e-5, rtol=1e-4
@@ -82,11 +82,13 @@ def test_what_is_unexplained_is_what_is_wrong_on_rows_not_seen() -> None:
     rows, classes = noisy_classes(6000, 60, 3.0)
     sums = Sums.of(second_moments(rows[:300], classes[:300]))
     penalty = 0.001 * sums.mean_square
-    model = Ridge(alpha=penalty * 300, fit_intercept=False, solver="cholesky")
-    model.fit(rows[:300].double().numpy(), classes[:300].double().numpy())
+    model = Ridge(alpha=penalty * 300, solver="cholesky")
+    model.fit(rows[:300, :-1].double().numpy(), classes[:300].double().numpy())
 
     def r2(some: slice) -> float:
-        left = classes[some].double() - torch.from_numpy(model.predict(rows[some].double().numpy()))
+        left = classes[some].double() - torch.from_numpy(
+            model.predict(rows[some, :-1].double().numpy())
+        )
         spread = classes[some] - classes[some].mean(dim=0)
         return 1 - float(left.square().sum() / spread.square().sum())
 
@@ -129,7 +131,7 @@ def test_a_penalty_covers_what_rounding_has_left(count: int, width: int, noise: 
     flat = rows[:, :20] @ torch.randn(20, width, generator=draw)
     flat = with_constant(torch.nn.functional.normalize(flat + 5, dim=1))
     sums = Sums.of(in_full(in_half(second_moments(flat, classes))))
-    for squares in (sums.gram / sums.rows, sums.within[1]):
+    for squares in (sums.covariance, sums.within[1]):
         least = float(torch.linalg.eigvalsh(squares)[0])
         assert least < 0
         assert sums.fit.penalty > -least

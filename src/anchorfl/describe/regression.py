@@ -18,8 +18,8 @@ from anchorfl.describe.moments import full_gram, wide
 from anchorfl.tensors import Tensors
 
 HALF_A_DECADE = 10**0.5
-FINEST, FIRST, COARSEST = -8, -5, 4
-"""Penalties are tried in half decades: shares of the mean square from 1e-4 to 100."""
+FINEST, FIRST, COARSEST = -8, -3, 4
+"""Penalties are tried in half decades: shares of the mean variance from 1e-4 to 100."""
 MOST_EXPLAINED = 0.95
 """R^2 of few rows may come out at 1, by chance."""
 LEAST = 1e-12
@@ -55,6 +55,19 @@ class Sums:
         means = sums / self.counts.clamp(min=1)
         return means, (self.gram[:-1, :-1] - means @ sums.T) / self.rows
 
+    @cached_property
+    def between(self) -> Tensor:
+        """p_c (m_c - m), D x C, with p_c the classes' shares and m the mean of all rows."""
+        means, _ = self.within
+        shares = self.counts / self.rows
+        return (means - (means @ shares)[:, None]) * shares
+
+    @cached_property
+    def covariance(self) -> Tensor:
+        """Of all rows: S + sum_c p_c (m_c - m) (m_c - m)'."""
+        means, within = self.within
+        return within + self.between @ means.T
+
     @property
     def mean_square(self) -> float:
         """Of all numbers in the rows."""
@@ -71,14 +84,18 @@ class Sums:
 
 
 def ridge(sums: Sums, penalty: float) -> Tensor:
-    """W ~ (X'X / n + r I)^-1 X'Y / n, r the penalty.
+    """Ridge regression of the labels: W for rows [x 1].
 
-    Scaled so that x W at the row's own class, tr(W' X'Y) / n, is 1 on average: scores then mean the
-    same for ten classes and for a hundred. The sums are exact, so W does not depend on how the rows
-    are spread over clients.
+    Slopes (T + r I)^-1 X'Y / n of centred rows and labels, T the covariance of all rows and r the
+    penalty; the constant is not penalised. Scaled so that a row's own class has 1 on average: scores
+    then mean the same for ten classes and for a hundred. The sums are exact, so W does not depend on
+    how the rows are spread over clients.
     """
-    weights: Tensor = torch.linalg.solve(raised(sums.gram / sums.rows, penalty), sums.cross)
-    return in_true_scores(weights, sums)
+    means, _ = sums.within
+    shares = sums.counts / sums.rows
+    slopes: Tensor = torch.linalg.solve(raised(sums.covariance, penalty), sums.between)
+    levels = shares - (means @ shares) @ slopes
+    return in_true_scores(torch.cat([slopes, levels[None]]), sums)
 
 
 def discriminant(sums: Sums, penalty: float) -> Tensor:
@@ -112,20 +129,19 @@ def in_true_scores(weights: Tensor, sums: Sums) -> Tensor:
 def unexplained(sums: Sums, penalty: float) -> float:
     """1 - R^2 of that ridge regression on rows it has not seen, by generalised cross-validation.
 
-    (RSS / TSS) / (1 - df / n)^2, with df = tr(X'X (X'X + n r I)^-1) and, for unit rows Y,
-    RSS = n - tr(W'X'Y) - n r |W|^2 (Golub, Heath and Wahba, 1979). Infinite where rounding has left
-    the sums a negative direction that the penalty does not cover.
+    (RSS / TSS) / (1 - df / n)^2, with slopes W, df = 1 + tr(T (T + r I)^-1), TSS = n - sum_c n_c^2 / n
+    for unit labels and RSS = TSS - n tr(W'X'Y / n) - n r |W|^2 (Golub, Heath and Wahba, 1979). Infinite
+    where rounding has left T a negative direction that the penalty does not cover.
     """
-    rows, size = sums.rows, float(sums.rows) * penalty
-    factor, failed = torch.linalg.cholesky_ex(raised(sums.gram, size))
+    factor, failed = torch.linalg.cholesky_ex(raised(sums.covariance, penalty))
     if failed:
         return math.inf
     inverse = torch.cholesky_inverse(factor)
-    weights = inverse @ sums.cross
-    freedom = len(sums.cross) - size * inverse.trace()
-    left = rows - (weights * sums.cross).sum() - size * weights.square().sum()
-    total = (rows - sums.counts.square().sum() / rows).clamp(min=1e-12)
-    share = left / total / (1 - freedom / rows).clamp(min=1e-6) ** 2
+    slopes = inverse @ sums.between
+    freedom = 1 + len(inverse) - penalty * inverse.trace()
+    total = (1 - (sums.counts / sums.rows).square().sum()).clamp(min=LEAST)
+    left = total - (slopes * sums.between).sum() - penalty * slopes.square().sum()
+    share = left / total / (1 - freedom / sums.rows).clamp(min=1e-6) ** 2
     return float(share) if left >= 0 else math.inf
 
 
@@ -139,9 +155,9 @@ class Fit(NamedTuple):
 def best_fit(sums: Sums) -> Fit:
     """Half a decade under the penalty that errs least on unseen rows, as far as rounding allows.
 
-    That one is found downhill from a share of the mean square, half a decade at a time.
+    That one is found downhill from a share of the mean variance, half a decade at a time.
     """
-    unit = sums.mean_square
+    unit = max(float(sums.covariance.diagonal().mean()), LEAST)
 
     @cache
     def error(step: int) -> float:
@@ -160,7 +176,6 @@ def best_fit(sums: Sums) -> Fit:
 
 
 def covers(sums: Sums, penalty: float) -> bool:
-    """Whether it leaves no negative direction of those that rounding has made."""
+    """Whether it leaves the covariance within classes no negative direction, which rounding makes."""
     _, within = sums.within
-    raised_squares = (raised(squares, penalty) for squares in (sums.gram / sums.rows, within))
-    return all(not torch.linalg.cholesky_ex(each)[1] for each in raised_squares)
+    return not torch.linalg.cholesky_ex(raised(within, penalty))[1]

@@ -113,7 +113,10 @@ class ClassMean(Fusion):
     score_temperature = 0.4
     q: float = option(0.5, "exponent of a client's class count", at_least=0)
     border: float = option(
-        0.99, "share of synthetic pictures under the border; 0: plain cosines", at_least=0, below=1
+        0.99,
+        "share of synthetic pictures under the border; 0: plain cosines of all",
+        at_least=0,
+        below=1,
     )
 
     def head(self, uploads: Sequence[Upload], encoders: Sequence[Encoder], view: ServerView) -> Head:
