@@ -1,9 +1,10 @@
-"""How much to trust the guide: sketch-guided by other weights, on the images that runs held out.
+"""How much to trust the guide: sketch-guided by other weights, on the same encoders.
 
     python -m benchmarks.trust RUN ... [data.root=DIR] >> benchmarks/records/trust.jsonl
 
-A JSON line per finished run (method v4, data.validation above 0): accuracy of the guide alone, and of
-sketch-guided with the weight m that does not ask what encoders tell apart, with m / S and m / S^2.
+A JSON line per finished run of v4, by today's rules: accuracy of the guide alone, and of sketch-guided
+with the weight m that does not ask what encoders tell apart, with m / S and m / S^2. It is that on the
+images which the run held out (data.validation), to choose by, else on test images.
 """
 
 from __future__ import annotations
@@ -41,15 +42,18 @@ def trusted(folder: str, root: str | None) -> dict[str, object]:
         name: Fused(encoders, GuidedHead(head.owners, head.guide, weight), 0.0)
         for name, weight in weights.items()
     }
-    held_out = torch.tensor(json.loads(run.files.partition.read_text())["validation"])
-    evaluation = evaluate(fused, uploads, runners, ImageStore(dataset.train, device), held_out)
+    held_out = json.loads(run.files.partition.read_text())["validation"]
+    split = dataset.train if held_out else dataset.test
+    asked = torch.tensor(held_out) if held_out else torch.arange(len(split))
+    accuracy = evaluate(fused, uploads, runners, ImageStore(split, device), asked).accuracy()
     settings = ("data.name", "model.name", "partition.clients", "partition.alpha", "train.rounds")
     return {
         **{key: run.settings[key] for key in (*settings, "seed")},
-        "held_out": len(held_out),
+        "images": "held out" if held_out else "test",
+        "asked": len(asked),
         "S": round(apart, 3),
         "m": round(most, 3),
-        "accuracy": evaluation.accuracy(),
+        "accuracy": {name: round(share, 4) for name, share in accuracy.items()},
     }
 
 
