@@ -31,6 +31,13 @@ def test_a_table_that_says_not_where_it_comes_from_is_refused() -> None:
         rebuilt("Some words.\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n")
 
 
+def test_a_mark_without_its_table_gets_it() -> None:
+    page = (DOCS / "fusion.md").read_text()
+    mark = "<!-- table: guided -->\n"
+    before, after = page.split(mark)
+    assert rebuilt(before + mark + "\n" + after.split("\n\n", 1)[1]) == page
+
+
 def test_every_table_that_can_be_made_stands_on_a_page() -> None:
     pages = "".join((DOCS / name).read_text() for name in PAGES)
     assert not [name for name in TABLES if f"<!-- table: {name} -->" not in pages]

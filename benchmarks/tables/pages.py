@@ -50,20 +50,18 @@ MARK = re.compile(r"<!-- (table: (?P<name>[\w.-]+)|text|no record) -->")
 
 
 def rebuilt(page: str) -> str:
-    """A page with its tables made anew; a table without a mark is an error."""
+    """A page with its tables made anew, also at a mark alone; a table without a mark is an error."""
     out: list[str] = []
-    mark, within = None, False
+    mark = None
     for line in page.splitlines():
         is_row = line.startswith("| ")
-        if is_row and not within:
-            if mark is None:
-                raise ValueError(f"no mark stands before the table {line[:60]}")
-            if mark["name"]:
-                out += markdown(TABLES[mark["name"]]())
+        if is_row and mark is None:
+            raise ValueError(f"no mark stands before the table {line[:60]}")
         if not is_row or (mark and not mark["name"]):
             out.append(line)
-        within = is_row
         mark = mark if is_row else MARK.fullmatch(line)
+        if not is_row and mark and mark["name"]:
+            out += markdown(TABLES[mark["name"]]())
     return "\n".join(out) + "\n"
 
 

@@ -41,9 +41,9 @@ def test_it_is_the_ridge_of_all_data_in_one_place_however_they_are_spread(store:
             features = [trainer.runners.encode(each, images.float() / 255) for each in encoders]
         rows = joint_rows(features)
         strength = 0.1 * float((rows.double() ** 2).sum() / rows.shape[1])
-        model = Ridge(alpha=strength, fit_intercept=False, solver="cholesky")
-        model.fit(rows.double().numpy(), np.eye(4)[labels.numpy()])
-        wanted = torch.from_numpy(model.predict(rows.double().numpy())).float()
+        model = Ridge(alpha=strength, solver="cholesky")
+        model.fit(rows[:, :-1].double().numpy(), np.eye(4)[labels.numpy()])
+        wanted = torch.from_numpy(model.predict(rows[:, :-1].double().numpy())).float()
         wanted /= wanted[every, labels].mean()
         scores = head(torch.stack(features), images)
         torch.testing.assert_close(scores, wanted, atol=1e-4, rtol=1e-3)

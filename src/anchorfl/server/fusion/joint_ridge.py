@@ -52,9 +52,9 @@ class JointRidge(Fusion):
     """Ridge regression of the labels on the features of all encoders: as if all data were in one place.
 
     With X_k client k's samples under all encoders, N_k x (K d + 1), and Y_k their labels as unit rows:
-    W = (sum_k X_k' X_k + r I)^-1 sum_k X_k' Y_k. The sums are exact, so W does not depend on how the
-    data are spread. It costs a second exchange: the encoders go to every client, X_k'X_k and X_k'Y_k
-    come back, over classes of `upload.min_count` samples or more.
+    W = (sum_k X_k' X_k + r I)^-1 sum_k X_k' Y_k, the constant not penalised. The sums are exact, so W
+    does not depend on how the data are spread. It costs a second exchange: the encoders go to every
+    client, X_k'X_k and X_k'Y_k come back, over classes of `upload.min_count` samples or more.
     """
 
     needs = ("joint_moments",)
