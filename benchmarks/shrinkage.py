@@ -67,7 +67,7 @@ def compare(settings: dict[str, object]) -> None:
         fitted = slice(held_out, held_out + size)
         targets = torch.eye(dataset.facts.classes)[labels[fitted]].to(rows)
         moments = second_moments(rows[fitted], targets)
-        sums = Sums.of(in_full(in_half(moments)) if start else moments)
+        sums = Sums.of(in_full(in_half(moments)) if start else moments, rounded=start)
         line: dict[str, object] = {"data": dataset.name, "start": start, "images": size}
         for how, (shrinkage, penalty) in penalties(sums).items():
             for rule, matrix in (

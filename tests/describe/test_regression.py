@@ -140,6 +140,15 @@ def test_a_penalty_covers_what_rounding_has_left(count: int, width: int, noise: 
     assert own.float().mean() > 0.8
 
 
+def test_of_rounded_sums_no_penalty_is_finer_than_a_share_of_the_variance() -> None:
+    rows, classes = noisy_classes(4000, 150, 4.0)
+    moments = second_moments(rows, classes)
+    exact, rounded = Sums.of(moments), Sums.of(in_full(in_half(moments)), rounded=True)
+    variance = float(exact.covariance.diagonal().mean())
+    assert exact.fit.penalty < 0.01 * variance
+    assert rounded.fit.penalty == pytest.approx(10**-1.5 * variance, rel=0.01)
+
+
 def nothing() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.zeros(0, 5), torch.zeros(0, 3)
 

@@ -20,6 +20,8 @@ from anchorfl.tensors import Tensors
 HALF_A_DECADE = 10**0.5
 FINEST, FIRST, COARSEST = -8, -3, 4
 """Penalties are tried in half decades: shares of the mean variance from 1e-4 to 100."""
+FINEST_OF_ROUNDED = -3
+"""Of sums in half precision from 0.03: under it rounding may pass for what tells classes apart."""
 MOST_EXPLAINED = 0.95
 """R^2 of few rows may come out at 1, by chance."""
 LEAST = 1e-12
@@ -28,15 +30,19 @@ LEAST = 1e-12
 
 @dataclass(frozen=True)
 class Sums:
-    """X'X and X'Y of n rows [x 1] and their unit labels Y, in double precision."""
+    """X'X and X'Y of n rows [x 1] and their unit labels Y, in double precision.
+
+    `rounded` are those that came in half precision.
+    """
 
     gram: Tensor
     cross: Tensor
+    rounded: bool = False
 
     @classmethod
-    def of(cls, moments: Tensors) -> Sums:
+    def of(cls, moments: Tensors, rounded: bool = False) -> Sums:
         cross = wide(moments["cross"])
-        return cls(full_gram(moments["triangle"], len(cross)), cross)
+        return cls(full_gram(moments["triangle"], len(cross)), cross, rounded)
 
     @property
     def counts(self) -> Tensor:
@@ -158,6 +164,7 @@ def best_fit(sums: Sums) -> Fit:
     That one is found downhill from a share of the mean variance, half a decade at a time.
     """
     unit = max(float(sums.covariance.diagonal().mean()), LEAST)
+    finest = FINEST_OF_ROUNDED if sums.rounded else FINEST
 
     @cache
     def error(step: int) -> float:
@@ -166,10 +173,10 @@ def best_fit(sums: Sums) -> Fit:
     step = FIRST
     while step < COARSEST and error(step + 1) <= error(step):
         step += 1
-    while step > FINEST and error(step - 1) < error(step):
+    while step > finest and error(step - 1) < error(step):
         step -= 1
     explained = min(max(1 - error(step), 0.0), MOST_EXPLAINED)
-    step -= 1
+    step = max(step - 1, finest)
     while step < COARSEST and not covers(sums, unit * HALF_A_DECADE**step):
         step += 1
     return Fit(unit * HALF_A_DECADE**step, explained)
