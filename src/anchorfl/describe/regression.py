@@ -20,8 +20,8 @@ from anchorfl.tensors import Tensors
 HALF_A_DECADE = 10**0.5
 FINEST, FIRST, COARSEST = -8, -3, 4
 """Penalties are tried in half decades: shares of the mean variance from 1e-4 to 100."""
-FINEST_OF_ROUNDED = -3
-"""Of sums in half precision from 0.03: under it rounding may pass for what tells classes apart."""
+SHARE_OF_ROUNDED = 0.03
+"""Of sums in half precision this share of the mean variance is taken: rounding misleads a search."""
 MOST_EXPLAINED = 0.95
 """R^2 of few rows may come out at 1, by chance."""
 LEAST = 1e-12
@@ -137,18 +137,19 @@ def unexplained(sums: Sums, penalty: float) -> float:
 
     (RSS / TSS) / (1 - df / n)^2, with slopes W, df = 1 + tr(T (T + r I)^-1), TSS = n - sum_c n_c^2 / n
     for unit labels and RSS = TSS - n tr(W'X'Y / n) - n r |W|^2 (Golub, Heath and Wahba, 1979). Infinite
-    where rounding has left T a negative direction that the penalty does not cover.
+    where T has a negative direction that the penalty does not cover, unless half precision made it.
     """
-    factor, failed = torch.linalg.cholesky_ex(raised(sums.covariance, penalty))
-    if failed:
+    squares = raised(sums.covariance, penalty)
+    factor, failed = torch.linalg.cholesky_ex(squares)
+    if failed and not sums.rounded:
         return math.inf
-    inverse = torch.cholesky_inverse(factor)
+    inverse = torch.linalg.inv(squares) if failed else torch.cholesky_inverse(factor)
     slopes = inverse @ sums.between
     freedom = 1 + len(inverse) - penalty * inverse.trace()
     total = (1 - (sums.counts / sums.rows).square().sum()).clamp(min=LEAST)
     left = total - (slopes * sums.between).sum() - penalty * slopes.square().sum()
     share = left / total / (1 - freedom / sums.rows).clamp(min=1e-6) ** 2
-    return float(share) if left >= 0 else math.inf
+    return float(share) if left >= 0 or sums.rounded else math.inf
 
 
 class Fit(NamedTuple):
@@ -161,10 +162,13 @@ class Fit(NamedTuple):
 def best_fit(sums: Sums) -> Fit:
     """Half a decade under the penalty that errs least on unseen rows, as far as rounding allows.
 
-    That one is found downhill from a share of the mean variance, half a decade at a time.
+    That one is found downhill from a share of the mean variance, half a decade at a time. Sums in half
+    precision are not searched.
     """
+    if sums.rounded:
+        penalty = SHARE_OF_ROUNDED * sums.mean_variance
+        return Fit(penalty, believable(1 - unexplained(sums, penalty)))
     unit = max(float(sums.covariance.diagonal().mean()), LEAST)
-    finest = FINEST_OF_ROUNDED if sums.rounded else FINEST
 
     @cache
     def error(step: int) -> float:
@@ -173,13 +177,17 @@ def best_fit(sums: Sums) -> Fit:
     step = FIRST
     while step < COARSEST and error(step + 1) <= error(step):
         step += 1
-    while step > finest and error(step - 1) < error(step):
+    while step > FINEST and error(step - 1) < error(step):
         step -= 1
-    explained = min(max(1 - error(step), 0.0), MOST_EXPLAINED)
-    step = max(step - 1, finest)
+    explained = believable(1 - error(step))
+    step -= 1
     while step < COARSEST and not covers(sums, unit * HALF_A_DECADE**step):
         step += 1
     return Fit(unit * HALF_A_DECADE**step, explained)
+
+
+def believable(share: float) -> float:
+    return min(max(share, 0.0), MOST_EXPLAINED)
 
 
 def covers(sums: Sums, penalty: float) -> bool:

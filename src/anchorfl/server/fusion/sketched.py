@@ -17,8 +17,8 @@ from anchorfl.server.fusion.class_mean import Owners, OwnersHead, owners
 from anchorfl.wire import Upload
 
 LITTLE, ENOUGH, LEAST_APART = 0.1, 1000, 0.01
-SHRINKAGE_HELP = "share of its mean that the covariance is raised by; unset: by cross-validation"
-RIDGE_HELP = "share of its mean diagonal that X'X is raised by; unset: by cross-validation"
+SHRINKAGE_HELP = "share of its mean that the covariance is raised by; unset: by the sums"
+RIDGE_HELP = "share of its mean diagonal that X'X is raised by; unset: by the sums"
 
 
 class SketchHead(Head):
@@ -72,7 +72,7 @@ class SketchDiscriminant(OnSketches):
     """Linear discriminant analysis of a fixed, untrained sketch of the image; it uses no encoder.
 
     Scores are log-likelihoods of normal distributions with one covariance, from the clients' sums. How
-    far its diagonal is raised follows from the sums: generalised cross-validation of a regression.
+    far its diagonal is raised follows from sums in full precision by generalised cross-validation.
     """
 
     score_temperature = 0.12
