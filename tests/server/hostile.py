@@ -12,6 +12,7 @@ from anchorfl.tensors import Tensors
 from anchorfl.wire import pack, unpack
 
 Case = tuple[str, bytes, str]
+SUMS = "statistics/sketch_moments"
 FINITE = "not finite"
 SHAPE = "shapes|class counts are not|another total|do not fit"
 KIND = r"is of torch\.\w+, not|class counts are not"
@@ -81,8 +82,11 @@ def wrong_tensors(data: bytes) -> Iterator[Case]:
         yield f"{name} longer", put(name, longer), SHAPE
         yield f"{name} flat", put(name, value[None]), SHAPE
         yield f"{name} float64", put(name, value.double()), KIND
-        if value.is_floating_point():
+        if value.dtype == torch.uint8:
+            yield f"{name} nan", put(name, value | 0x7F), FINITE
+        if value.dtype == torch.float32:
             yield f"{name} float16", put(name, value.half()), KIND
+        if value.is_floating_point():
             yield f"{name} whole", put(name, value.long()), KIND
             for bad in (float("nan"), float("inf"), -float("inf")):
                 wrong = value.clone()
@@ -129,25 +133,16 @@ def lies(data: bytes) -> Iterator[Case]:
         return change
 
     for factor in (1000.0, 1e6, -1.0, 0.0, 2.0):
-        yield f"sums x {factor:g}", changed(data, times(factor)), "counts|allow|direction|squared mean"
+        reason = "counts|allow|direction|squared mean|is of"
+        yield f"sums x {factor:g}", changed(data, times(factor)), reason
 
     def noise(content: dict[str, object], own: Tensors) -> None:
         for name in [name for name in own if "moments" in name]:
-            own[name] = torch.randn_like(own[name])
+            own[name] = torch.randn(own[name].shape).to(own[name].dtype)
 
     yield "random sums", changed(data, noise), "counts|rows|squared mean"
-
-    def keeps_the_rim(content: dict[str, object], own: Tensors) -> None:
-        triangle = own["statistics/sketch_moments/triangle"]
-        triangle[1] = 10 * own["class_counts"].sum()  # beside the diagonal: no sum of squares
-
-    yield "no sum of squares", changed(data, keeps_the_rim), "negative direction"
-
-    def long_class(content: dict[str, object], own: Tensors) -> None:
-        cross = own["statistics/sketch_moments/cross"]
-        cross[0, int(own["class_counts"].argmax())] += 2 * own["class_counts"].sum()
-
-    yield "a long sum", changed(data, long_class), "differ|longer"
+    _, tensors = unpack("upload", data)
+    yield from lies_in_a_factor(data) if f"{SUMS}/factor" in tensors else lies_in_squares(data)
 
     def long_mean(content: dict[str, object], own: Tensors) -> None:
         own["statistics/class_means/mean"] *= 3
@@ -168,6 +163,41 @@ def lies(data: bytes) -> Iterator[Case]:
         content["samples"] = int(own["class_counts"].sum())
 
     yield "every class, 10^5 each", changed(data, everything_small), "other counts"
+
+
+def lies_in_squares(data: bytes) -> Iterator[Case]:
+    """Sums that no rows of norm 1 have, in 32 bits."""
+
+    def keeps_the_rim(content: dict[str, object], own: Tensors) -> None:
+        triangle = own[f"{SUMS}/triangle"]
+        triangle[1] = 10 * own["class_counts"].sum()  # beside the diagonal: no sum of squares
+
+    yield "no sum of squares", changed(data, keeps_the_rim), "negative direction"
+
+    def long_class(content: dict[str, object], own: Tensors) -> None:
+        cross = own[f"{SUMS}/cross"]
+        cross[0, int(own["class_counts"].argmax())] += 2 * own["class_counts"].sum()
+
+    yield "a long sum", changed(data, long_class), "differ|longer"
+
+
+def lies_in_a_factor(data: bytes) -> Iterator[Case]:
+    """The same as a factor, which has no negative direction whatever it is."""
+
+    def wide(content: dict[str, object], own: Tensors) -> None:
+        own[f"{SUMS}/deviations"] *= 100
+
+    yield "a wide spread", changed(data, wide), "allow"
+
+    def long_class(content: dict[str, object], own: Tensors) -> None:
+        own[f"{SUMS}/means"][:, int(own["class_counts"].argmax())] = 2.0**14
+
+    yield "a long sum", changed(data, long_class), "allow|longer"
+
+    def both(content: dict[str, object], own: Tensors) -> None:
+        own[f"{SUMS}/triangle"] = torch.zeros(3)
+
+    yield "squares as well", changed(data, both), "shapes"
 
 
 def all_cases(data: bytes, seed: int) -> Iterator[Case]:

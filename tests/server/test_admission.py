@@ -37,9 +37,9 @@ def a_round(method: str = "v4", **words: object) -> tuple[Server, list[bytes]]:
     return Server(task, CPU), uploads
 
 
-@pytest.fixture(scope="module")
-def honest() -> tuple[Server, list[bytes]]:
-    return a_round()
+@pytest.fixture(scope="module", params=["fp32", "fp8"])
+def honest(request: pytest.FixtureRequest) -> tuple[Server, list[bytes]]:
+    return a_round(**{"describe.sums": request.param})
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,8 @@ def honest() -> tuple[Server, list[bytes]]:
         ("v4", {"model.name": "small-cnn,resnet18", "fusion": "class-mean", "partition.clients": 3}),
         ("v4", {"model.freeze": True, "fusion": "class-mean"}),
         ("none", {"fusion": "sketch-ridge"}),
+        ("none", {"fusion": "sketch-ridge", "describe.sums": "fp8"}),
+        ("v4", {"describe.sums": "fp16", "partition.clients": 12}),
         ("v12-gamma", {"upload.min_count": 1, "fusion": "feature-mean"}),
     ],
 )

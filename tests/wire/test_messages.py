@@ -66,7 +66,7 @@ def test_a_message_of_another_format_is_refused(monkeypatch: pytest.MonkeyPatch)
     data = upload.to_bytes()
     monkeypatch.undo()
     with pytest.raises(
-        UserError, match=f"upload is of format 99; this anchorfl reads formats 2 and {FORMAT}"
+        UserError, match=f"upload is of format 99; this anchorfl reads formats 2, 3, {FORMAT}"
     ):
         Upload.from_bytes(data)
 
@@ -89,6 +89,21 @@ def test_messages_of_the_format_before_are_read(monkeypatch: pytest.MonkeyPatch)
     assert target is not None
     assert task.target is not None
     assert torch.equal(target, task.target)
+
+
+def test_sums_in_16_bits_of_the_format_before_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Format 3 wrote shares of the largest, and what one is worth."""
+    monkeypatch.setattr(codec, "FORMAT", "3")
+    sums = {"triangle": torch.rand(6), "cross": torch.rand(3, 2)}
+    halves = {f"statistics/sketch_moments/{name}": (64 * value).half() for name, value in sums.items()}
+    halves["statistics/sketch_moments/scale"] = torch.tensor(1 / 64)
+    tensors = {"class_counts": torch.tensor([5, 0]), "statistics/class_means/mean": torch.ones(2, 2)}
+    old = pack("upload", {"client": 7}, {**tensors, **halves})
+    monkeypatch.undo()
+    upload = Upload.from_bytes(old)
+    for name, value in upload.statistic("sketch_moments").items():
+        torch.testing.assert_close(value, sums[name], rtol=1e-3, atol=0)
+    assert upload.statistic("class_means")["mean"].dtype == torch.float32
 
 
 def test_messages_without_their_content_are_refused() -> None:

@@ -1,11 +1,10 @@
 """What all sites know before they train: the description of an image, and regression on its sums."""
 
+from anchorfl.describe.compact import NOT_SINGLE, in_full, packed, packed_shapes
 from anchorfl.describe.describer import Describer, Stages, principal_basis
 from anchorfl.describe.joint import joint_rows, projected, projections
 from anchorfl.describe.moments import (
     full_gram,
-    in_full,
-    in_half,
     second_moments,
     summed,
     triangle,
@@ -21,6 +20,7 @@ from anchorfl.describe.regression import Sums, discriminant, ridge
 from anchorfl.describe.sketch import Sketch, dead_leaves
 
 __all__ = [
+    "NOT_SINGLE",
     "Claim",
     "Describer",
     "Sketch",
@@ -33,8 +33,9 @@ __all__ = [
     "doubt_in_moments",
     "full_gram",
     "in_full",
-    "in_half",
     "joint_rows",
+    "packed",
+    "packed_shapes",
     "principal_basis",
     "projected",
     "projections",

@@ -18,24 +18,6 @@ def second_moments(rows: Tensor, targets: Tensor) -> Tensors:
     return {"triangle": gram[triangle(len(gram), gram.device)], "cross": rows.T @ targets}
 
 
-LARGEST_HALF = 2.0**15
-
-
-def in_half(moments: Tensors) -> Tensors:
-    """Sums in 16 bits, as shares of the largest, and what a share is worth: half the bytes."""
-    largest = torch.stack([value.abs().amax() for value in moments.values()]).amax()
-    scale = largest.clamp(min=1e-30) / LARGEST_HALF
-    return {**{name: (value / scale).half() for name, value in moments.items()}, "scale": scale}
-
-
-def in_full(moments: Tensors) -> Tensors:
-    """The sums themselves, however they came."""
-    if "scale" not in moments:
-        return moments
-    scale = moments["scale"].float()
-    return {name: value.float() * scale for name, value in moments.items() if name != "scale"}
-
-
 def triangle(width: int, device: torch.device) -> Tensor:
     return torch.ones(width, width, dtype=torch.bool, device=device).triu()
 

@@ -20,8 +20,6 @@ from anchorfl.tensors import Tensors
 HALF_A_DECADE = 10**0.5
 FINEST, FIRST, COARSEST = -8, -3, 4
 """Penalties are tried in half decades: shares of the mean variance from 1e-4 to 100."""
-SHARE_OF_ROUNDED = 0.03
-"""Of sums in half precision this share of the mean variance is taken: rounding misleads a search."""
 MOST_EXPLAINED = 0.95
 """R^2 of few rows may come out at 1, by chance."""
 LEAST = 1e-12
@@ -30,19 +28,15 @@ LEAST = 1e-12
 
 @dataclass(frozen=True)
 class Sums:
-    """X'X and X'Y of n rows [x 1] and their unit labels Y, in double precision.
-
-    `rounded` are those that came in half precision.
-    """
+    """X'X and X'Y of n rows [x 1] and their unit labels Y, in double precision."""
 
     gram: Tensor
     cross: Tensor
-    rounded: bool = False
 
     @classmethod
-    def of(cls, moments: Tensors, rounded: bool = False) -> Sums:
+    def of(cls, moments: Tensors) -> Sums:
         cross = wide(moments["cross"])
-        return cls(full_gram(moments["triangle"], len(cross)), cross, rounded)
+        return cls(full_gram(moments["triangle"], len(cross)), cross)
 
     @property
     def counts(self) -> Tensor:
@@ -137,19 +131,19 @@ def unexplained(sums: Sums, penalty: float) -> float:
 
     (RSS / TSS) / (1 - df / n)^2, with slopes W, df = 1 + tr(T (T + r I)^-1), TSS = n - sum_c n_c^2 / n
     for unit labels and RSS = TSS - n tr(W'X'Y / n) - n r |W|^2 (Golub, Heath and Wahba, 1979). Infinite
-    where T has a negative direction that the penalty does not cover, unless half precision made it.
+    where T has a negative direction that the penalty does not cover.
     """
     squares = raised(sums.covariance, penalty)
     factor, failed = torch.linalg.cholesky_ex(squares)
-    if failed and not sums.rounded:
+    if failed:
         return math.inf
-    inverse = torch.linalg.inv(squares) if failed else torch.cholesky_inverse(factor)
+    inverse = torch.cholesky_inverse(factor)
     slopes = inverse @ sums.between
     freedom = 1 + len(inverse) - penalty * inverse.trace()
     total = (1 - (sums.counts / sums.rows).square().sum()).clamp(min=LEAST)
     left = total - (slopes * sums.between).sum() - penalty * slopes.square().sum()
     share = left / total / (1 - freedom / sums.rows).clamp(min=1e-6) ** 2
-    return float(share) if left >= 0 or sums.rounded else math.inf
+    return float(share) if left >= 0 else math.inf
 
 
 class Fit(NamedTuple):
@@ -162,12 +156,8 @@ class Fit(NamedTuple):
 def best_fit(sums: Sums) -> Fit:
     """Half a decade under the penalty that errs least on unseen rows, as far as rounding allows.
 
-    That one is found downhill from a share of the mean variance, half a decade at a time. Sums in half
-    precision are not searched.
+    That one is found downhill from a share of the mean variance, half a decade at a time.
     """
-    if sums.rounded:
-        penalty = SHARE_OF_ROUNDED * sums.mean_variance
-        return Fit(penalty, believable(1 - unexplained(sums, penalty)))
     unit = max(float(sums.covariance.diagonal().mean()), LEAST)
 
     @cache

@@ -204,10 +204,12 @@ def show_parts(console: Console, data: bytes, title: str, class_names: Sequence[
 
 def say_span(console: Console, upload: Upload) -> None:
     """That there are fewer images here than numbers in a description, where it is so."""
-    cross = upload.statistics.get("sketch_moments/cross")
-    if cross is not None and cross.dim() == 2 and upload.samples < len(cross):
+    if not upload.contains("sketch_moments"):
+        return
+    numbers = len(upload.statistic("sketch_moments")["cross"])
+    if upload.samples < numbers:
         images = counted(upload.samples, "image")
-        span = f"{images}, {len(cross):,} numbers: their span is these images'"
+        span = f"{images}, {numbers:,} numbers: their span is these images'"
         say(console, f"statistics/sketch_moments here: {span}")
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from anchorfl.config import Config
 from anchorfl.data import ImageFacts
-from anchorfl.describe import Claim, in_full
+from anchorfl.describe import NOT_SINGLE, Claim, in_full, packed_shapes
 from anchorfl.errors import UserError
 from anchorfl.models import Runners
 from anchorfl.randomness import generator
@@ -159,8 +159,7 @@ class Admission:
             if "/" not in key or key.partition("/")[0] not in known:
                 return f"contains {key[:80]}, which nobody asked for"
         for name, claim in known.items():
-            half = self.config.describe.sums == "fp16"
-            reason = doubt_in_statistic(name, section(upload.statistics, name), claim, half)
+            reason = doubt_in_statistic(name, section(upload.statistics, name), claim)
             if reason is not None:
                 return f"{name.replace('_', ' ')}: {reason}"
         return None
@@ -181,25 +180,29 @@ class Admission:
                 raise UserError(f"the description of site {upload.client}: {reason}")
 
 
-def doubt_in_statistic(name: str, own: Tensors, claim: Claim, half: bool) -> str | None:
-    """Why tensors cannot be a statistic: names, shapes, types, finite values, and its own rules."""
+def doubt_in_statistic(name: str, own: Tensors, claim: Claim) -> str | None:
+    """Why tensors cannot be a statistic: names, shapes, types, finite values, and its own rules.
+
+    Sums may come in any precision, whatever the task asks for.
+    """
     statistic = STATISTICS.get(name)
     if not own:
         return "is missing"
-    half = half and statistic.halves
     wanted = None if statistic.shapes is None else statistic.shapes(claim)
-    if wanted is not None and half:
-        wanted = {**wanted, "scale": ()}
+    if wanted is not None and statistic.sums and "factor" in own:
+        wanted = packed_shapes(*wanted["cross"])
     shapes = {key: tuple(value.shape) for key, value in own.items()}
     if wanted is not None and shapes != wanted:
         return f"has the shapes {str(shapes)[:200]}, not {wanted}"
     for key, value in own.items():
-        kind = torch.float16 if half and key != "scale" else torch.float32
-        if value.dtype != kind:
-            return f"{key} is of {value.dtype}, not {kind}"
+        kinds = NOT_SINGLE.get(key, (torch.float32,)) if statistic.sums else (torch.float32,)
+        if value.dtype not in kinds:
+            return f"{key} is of {value.dtype}, not {' or '.join(map(str, kinds))}"
+    full = in_full(own)
+    for key, value in {**own, **full}.items():
         if not value.isfinite().all():
             return f"{key} has values that are not finite"
-    reason: str | None = statistic.doubt(in_full(own), claim)
+    reason: str | None = statistic.doubt(full, claim)
     return reason
 
 

@@ -137,7 +137,7 @@ def server_view(
         """Made once for all fusions of the same uploads."""
         nonlocal latest
         if latest is None or [*map(id, latest[0])] != [*map(id, uploads)]:
-            latest = uploads, sketch_sums(uploads, config.describe.sums == "fp16")
+            latest = uploads, sketch_sums(uploads)
         return latest[1]
 
     return ServerView(

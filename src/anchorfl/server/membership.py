@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from anchorfl.describe import full_gram, projections, triangle
+from anchorfl.describe import full_gram, in_full, projections, triangle
 from anchorfl.errors import UserError
 from anchorfl.registry import STATISTICS
 from anchorfl.tensors import Tensors, prefixed, section
@@ -47,7 +47,7 @@ def forgetting(upload: Upload, columns: Tensor | None) -> Upload:
     for name in {key.partition("/")[0] for key in upload.statistics}:
         own = section(upload.statistics, name)
         if STATISTICS.get(name).exchange == 2:
-            own = {} if columns is None else cut(own, columns)
+            own = {} if columns is None else cut(in_full(own), columns)
         statistics |= prefixed(name, own)
     return replace(upload, statistics=statistics)
 

@@ -188,7 +188,7 @@ def fill_describe(values: Mapping[str, object], pixels: int, started: bool) -> D
     """A sketch by size where none is named: its moments grow with the filters squared."""
     options = build(DescribeOptions, values, "describe")
     filters = options.filters or usual_filters(pixels)
-    return replace(options, filters=filters, sums=options.sums or ("fp16" if started else "fp32"))
+    return replace(options, filters=filters, sums=options.sums or ("fp8" if started else "fp32"))
 
 
 def usual_crop(pixels: int) -> float:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from anchorfl.compute import Batch, Steps, Stopwatch, images_at_once, send, synchronise
 from anchorfl.data import ImageStore
-from anchorfl.describe import in_half
+from anchorfl.describe import packed
 from anchorfl.models import Encoder
 from anchorfl.objective import ClientFacts, Losses, Moment
 from anchorfl.randomness import generator, seeded
@@ -245,16 +245,18 @@ class Client:
             for name, statistic in needed.items()
             if statistic.exchange == exchange and not section(self.lasting, name)
         }
-        made: Tensors = {}
+        totals: dict[str, Tensors] = {}
         for samples in self._described(encoders) if wanted else ():
             for name, statistic in wanted.items():
-                for key, value in prefixed(name, statistic.make(samples)).items():
-                    made[key] = made[key] + value if key in made else value
-        for name, statistic in wanted.items():
-            if statistic.halves and self.config.describe.sums == "fp16" and made:
-                made |= prefixed(name, in_half(section(made, name)))
-            if statistic.lasting:
-                self.lasting |= prefixed(name, section(made, name))
+                own, sofar = statistic.make(samples), totals.get(name, {})
+                totals[name] = {key: sofar[key] + own[key] if sofar else own[key] for key in own}
+        made: Tensors = {}
+        for name, own in totals.items():
+            if wanted[name].sums:
+                own = packed(own, self.config.describe.sums or "fp32")
+            made |= prefixed(name, own)
+            if wanted[name].lasting:
+                self.lasting |= prefixed(name, own)
         return {**self.lasting, **made}
 
     def _described(self, encoders: Sequence[Encoder]) -> Iterator[Samples]:

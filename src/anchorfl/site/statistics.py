@@ -70,14 +70,13 @@ class Statistic:
 
     `lasting` means that no training changes it, so that it is made once. `shapes` are those of its
     tensors, and `doubt` is why finite tensors of these shapes cannot be what they are said to be.
-    One that `halves` travels in half precision where `describe.sums` says so; sums under trained
-    encoders do not: their features are so alike that a ridge needs all digits.
+    `sums` are X'X and X'Y, which travel as `describe.sums` says.
     """
 
     make: Callable[[Samples], Tensors]
     exchange: int = 1
     lasting: bool = False
-    halves: bool = False
+    sums: bool = False
     shapes: Callable[[Claim], dict[str, tuple[int, ...]]] | None = None
     doubt: Callable[[Tensors, Claim], str | None] = lambda tensors, claim: None
 
@@ -141,7 +140,7 @@ STATISTICS.register("sketch_moments")(
     Statistic(
         sketch_moments,
         lasting=True,
-        halves=True,
+        sums=True,
         shapes=lambda claim: moment_shapes(claim.described, claim),
         doubt=lambda own, claim: doubt_in_moments(own, claim.counts, 1.0),
     )
@@ -150,6 +149,7 @@ STATISTICS.register("joint_moments")(
     Statistic(
         joint_moments,
         exchange=2,
+        sums=True,
         shapes=lambda claim: moment_shapes(joint_width(claim), claim),
         doubt=lambda own, claim: doubt_in_moments(own, claim.counts, joint_norm(claim)),
     )
@@ -158,6 +158,7 @@ STATISTICS.register("joint_sketch_moments")(
     Statistic(
         joint_sketch_moments,
         exchange=2,
+        sums=True,
         shapes=lambda claim: moment_shapes(joint_width(claim) + claim.described, claim),
         doubt=lambda own, claim: doubt_in_moments(own, claim.counts, joint_norm(claim) + 1.0),
     )

@@ -14,9 +14,9 @@ from torch import Tensor, uint8
 from anchorfl.errors import UserError
 from anchorfl.tensors import Tensors
 
-FORMAT = "3"
+FORMAT = "4"
 """Raised whenever what a message contains changes its meaning, the numbers of a sketch among it."""
-READABLE = ("2", FORMAT)
+READABLE = ("2", "3", FORMAT)
 
 
 def pack(kind: str, content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bytes:
@@ -36,7 +36,7 @@ def pack(kind: str, content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -
 
 
 def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], Tensors]:
-    """What `pack` wrote, in this format or the one before; nothing in the bytes is ever executed."""
+    """What `pack` wrote, in this format or one before; nothing in the bytes is ever executed."""
     try:
         tensors = load(data)
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
@@ -48,9 +48,9 @@ def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], Tensors]:
         raise UserError(f"these bytes are not a valid {kind}") from None
     written = metadata.get("format", "1")
     if written not in READABLE:
-        formats = " and ".join(READABLE)
+        formats = ", ".join(READABLE)
         raise UserError(f"this {kind} is of format {written}; this anchorfl reads formats {formats}")
-    checked = written == FORMAT or "digest" in metadata
+    checked = written != READABLE[0] or "digest" in metadata  # which had none at first
     if checked and metadata.get("digest") != digest(content, tensors):
         raise UserError(f"this {kind} is damaged: its bytes are not those that were written")
     return content, tensors

@@ -71,6 +71,13 @@ class Upload:
             raise UserError(lacks(name))
         return in_full(section(self.statistics, name))
 
+    def in_full(self) -> Upload:
+        """The same upload, its sums in full precision."""
+        statistics: Tensors = {}
+        for name in {key.partition("/")[0] for key in self.statistics}:
+            statistics |= prefixed(name, self.statistic(name))
+        return replace(self, statistics=statistics)
+
     def to_bytes(self) -> bytes:
         tensors = {"class_counts": self.class_counts}
         tensors |= {**prefixed("weights", self.trained), **prefixed("statistics", self.statistics)}
@@ -88,7 +95,7 @@ class Upload:
 
     @staticmethod
     def from_bytes(data: bytes) -> Upload:
-        """An upload of this format, or of format 2, which wrote `told` for `statistics`."""
+        """An upload of this format, or of one before: format 2 wrote `told` for `statistics`."""
         content, tensors = unpack("upload", data)
         trained = section(tensors, "weights")
         client, network, task = (content.get(key, "") for key in ("client", "network", "task"))
@@ -100,7 +107,7 @@ class Upload:
             raise UserError("this upload's class counts are not whole numbers")
         if content.get("samples", total := int(tensors["class_counts"].sum())) != total:
             raise UserError("this upload names another total than its class counts have")
-        statistics = {**section(tensors, "told"), **section(tensors, "statistics")}
+        statistics = widened({**section(tensors, "told"), **section(tensors, "statistics")})
         return Upload(
             client,
             tensors["class_counts"],
@@ -111,6 +118,19 @@ class Upload:
             site=checked_name(content.get("site", "")),
             telemetry=reports_in(content.get("telemetry", [])),
         )
+
+
+def widened(statistics: Tensors) -> Tensors:
+    """Up to format 3 sums in 16 bits were shares of the largest, `scale` what a share is worth."""
+    found: Tensors = {}
+    for key, value in statistics.items():
+        name, _, part = key.rpartition("/")
+        scale = statistics.get(f"{name}/scale")
+        if scale is None or scale.numel() != 1:
+            found[key] = value
+        elif part != "scale":
+            found[key] = value.float() * scale.float()
+    return found
 
 
 def reports_in(records: Any) -> tuple[ClientRound, ...]:

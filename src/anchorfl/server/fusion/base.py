@@ -34,9 +34,9 @@ class Head(nn.Module, ABC):
     def forward(self, features: Tensor, images: Tensor) -> Tensor: ...
 
 
-def sketch_sums(uploads: Sequence[Upload], rounded: bool = False) -> Sums:
+def sketch_sums(uploads: Sequence[Upload]) -> Sums:
     """Of all clients' descriptions together."""
-    return Sums.of(summed(upload.statistic("sketch_moments") for upload in uploads), rounded)
+    return Sums.of(summed(upload.statistic("sketch_moments") for upload in uploads))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,93 @@
+"""How many numbers describe an image, in how many bits their sums travel, and what that is worth.
+
+    python -m benchmarks.widths data.name=NAME model.weights=START [KEY=VALUE ...] \
+        >> benchmarks/records/widths.jsonl
+
+Nobody trains: five clients (alpha 0.05, seed 1) send sums of their images' descriptions, of a tenth of
+the training images none. A JSON line per width and precision: accuracy of `sketch-lda` and
+`sketch-ridge` on the images held out, to choose by, and on test images, and megabytes up per client.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from anchorfl.compute import choose_device, images_at_once
+from anchorfl.data import Split, draw_partition, load_dataset
+from anchorfl.describe import (
+    Describer,
+    Sums,
+    discriminant,
+    in_full,
+    packed,
+    ridge,
+    second_moments,
+    summed,
+    with_constant,
+)
+from anchorfl.settings import parse_words, resolve
+from anchorfl.wire import describer_for, read_start
+
+WIDTHS = (500, 1000, 2000, 3000, 4000, 5000, 6000)
+PRECISIONS = ("fp32", "fp16", "fp8")
+USUAL = {"partition.alpha": 0.05, "seed": 1, "data.validation": 0.1, "describe.width": max(WIDTHS)}
+
+
+def described(describer: Describer, split: Split, device: torch.device) -> Tensor:
+    """N x width; a narrower description is its first numbers."""
+    images = torch.as_tensor(split.images)
+    parts = images.split(min(256, images_at_once(device, images.shape[-1] ** 2)))
+    return torch.cat([describer(part.to(device).float() / 255) for part in parts])
+
+
+def compare(settings: dict[str, object]) -> None:
+    config = resolve("none", {**USUAL, **settings})
+    device, dataset = choose_device("auto"), load_dataset(config.data)
+    start = read_start(Path(str(config.model.weights)))
+    describer = describer_for(config, dataset.facts, start).to(device)
+    known, asked = (described(describer, each, device) for each in (dataset.train, dataset.test))
+    labels = torch.as_tensor(dataset.train.labels, device=device)
+    parts = draw_partition(dataset.train.labels, config.partition, config.data.validation, dataset.name)
+    held_out = torch.as_tensor(parts.validation, device=device)
+    images = {
+        "validation": (known[held_out], labels[held_out]),
+        "test": (asked, torch.as_tensor(dataset.test.labels, device=device)),
+    }
+    for width in (width for width in WIDTHS if width <= known.shape[1]):
+        sums = []
+        for own in (torch.as_tensor(each, device=device) for each in parts.clients):
+            targets = torch.eye(dataset.facts.classes, device=device)[labels[own]]
+            targets = targets * (targets.sum(dim=0) >= config.upload.min_count)
+            leaving = targets.any(dim=1)
+            rows = with_constant(known[own[leaving], :width])
+            sums.append(second_moments(rows, targets[leaving]))
+        for precision in PRECISIONS:
+            sent = [packed(each, precision) for each in sums]
+            total = Sums.of(summed(map(in_full, sent)))
+            penalty = total.fit.penalty
+            line: dict[str, object] = {
+                "data": dataset.name,
+                "start": str(start.encoder if start else ""),
+                "width": width,
+                "sums": precision,
+                "MB": round(sum(value.nbytes for value in sent[0].values()) / 1e6, 2),
+                "R^2": round(total.fit.explained, 4),
+            }
+            for rule, matrix in (
+                ("sketch-lda", discriminant(total, penalty)),
+                ("sketch-ridge", ridge(total, penalty)),
+            ):
+                for name, (rows, true) in images.items():
+                    right = (rows @ matrix[:-1] + matrix[-1]).argmax(dim=1) == true
+                    line[f"{rule} {name}"] = round(float(right.float().mean()), 4)
+            print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    with torch.no_grad():
+        compare(parse_words(sys.argv[1:]))

@@ -1,0 +1,86 @@
+"""Sums in a half and in a quarter of their bytes."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from anchorfl.describe import Sums, discriminant, in_full, packed, second_moments, with_constant
+
+CLASSES = 4
+
+
+def rows_far_from_nought(count: int, width: int = 60) -> tuple[Tensor, Tensor]:
+    """[x 1] of norm about 1 whose mean is large beside their spread, and whose spread is uneven."""
+    draw = torch.Generator().manual_seed(0)
+    labels = torch.arange(count) % CLASSES
+    spread = 0.9 ** torch.arange(width)
+    rows = (
+        torch.randn(count, width, generator=draw) + torch.randn(CLASSES, width, generator=draw)[labels]
+    )
+    return with_constant(rows * spread / 10 + width**-0.5), torch.eye(CLASSES)[labels]
+
+
+def size(moments: dict[str, Tensor]) -> int:
+    return sum(value.nbytes for value in moments.values())
+
+
+@pytest.mark.parametrize(("precision", "share", "error"), [("fp16", 0.55, 1e-3), ("fp8", 0.32, 0.02)])
+def test_sums_travel_in_fewer_bytes_and_are_next_to_what_they_were(
+    precision: str, share: float, error: float
+) -> None:
+    exact = second_moments(*rows_far_from_nought(500))
+    short = packed(exact, precision)
+    assert size(short) < share * size(exact)
+    before, after = Sums.of(exact), Sums.of(in_full(short))
+    torch.testing.assert_close(after.counts, before.counts)
+    torch.testing.assert_close(after.within[0], before.within[0], rtol=1e-3, atol=1e-6)
+    s, t = before.within[1], after.within[1]
+    units = s.diagonal().sqrt()
+    torch.testing.assert_close(t.diagonal(), s.diagonal(), rtol=1e-4, atol=0)
+    assert ((t - s) / units / units[:, None]).abs().max() < error
+
+
+def test_in_32_bits_nothing_changes() -> None:
+    exact = second_moments(*rows_far_from_nought(50))
+    assert packed(exact, "fp32") is exact
+    assert in_full(exact) is exact
+
+
+@pytest.mark.parametrize("precision", ["fp16", "fp8"])
+@pytest.mark.parametrize("count", [1, 3, 40, 2000])
+def test_rounding_makes_no_direction_negative(precision: str, count: int) -> None:
+    """Also of fewer rows than numbers, where most directions have no spread at all."""
+    full = in_full(packed(second_moments(*rows_far_from_nought(count)), precision))
+    sums = Sums.of(full)
+    assert float(torch.linalg.eigvalsh(sums.within[1])[0]) > -1e-6 * sums.mean_square
+
+
+@pytest.mark.parametrize("precision", ["fp16", "fp8"])
+def test_what_tells_classes_apart_survives(precision: str) -> None:
+    """The penalty that the sums ask for and what they explain; X'X in 16 bits has lost them."""
+    rows, targets = rows_far_from_nought(4000)
+    seen, new = (rows[:2000], targets[:2000]), (rows[2000:], targets[2000:])
+    exact = Sums.of(second_moments(*seen))
+    short = Sums.of(in_full(packed(second_moments(*seen), precision)))
+    assert short.fit.explained == pytest.approx(exact.fit.explained, abs=0.01)
+
+    def right(sums: Sums) -> float:
+        scores = new[0] @ discriminant(sums, sums.fit.penalty)
+        return float((scores.argmax(dim=1) == new[1].argmax(dim=1)).float().mean())
+
+    assert right(short) == pytest.approx(right(exact), abs=0.01)
+    rounded = {name: (value / 2000).half().float() for name, value in second_moments(*seen).items()}
+    assert Sums.of({name: value * 2000 for name, value in rounded.items()}).fit.explained < (
+        exact.fit.explained - 0.05
+    )
+
+
+def test_a_site_without_images_of_some_classes_or_of_all() -> None:
+    rows, targets = rows_far_from_nought(80)
+    own = targets[:, 0] > 0
+    for kept in (own, own & False):
+        exact = second_moments(rows[kept], targets[kept])
+        full = in_full(packed(exact, "fp8"))
+        assert all(value.isfinite().all() for value in full.values())
+        torch.testing.assert_close(full["cross"].float(), exact["cross"], rtol=1e-3, atol=1e-5)
+        torch.testing.assert_close(full["triangle"].float(), exact["triangle"], rtol=0.05, atol=0.05)
