@@ -83,7 +83,7 @@ def compare(settings: dict[str, object]) -> None:
                 ("sketch-ridge", ridge(total, penalty)),
             ):
                 for name, (rows, true) in images.items():
-                    right = (rows @ matrix[:-1] + matrix[-1]).argmax(dim=1) == true
+                    right = (rows[:, :width] @ matrix[:-1] + matrix[-1]).argmax(dim=1) == true
                     line[f"{rule} {name}"] = round(float(right.float().mean()), 4)
             print(json.dumps(line), flush=True)
 

@@ -11,11 +11,12 @@ from typer.testing import CliRunner
 
 from anchorfl import Experiment
 from anchorfl.cli.main import app
-from anchorfl.data import Augmentation, load_dataset
+from anchorfl.data import Augmentation, load_dataset, synthetic_pictures
 from anchorfl.describe import principal_basis
 from anchorfl.engine import fuse_again, run_in_folder
 from anchorfl.errors import UserError
 from anchorfl.experiment import load_run
+from anchorfl.models import build_encoder
 from anchorfl.predictor import export, open_predictor
 from anchorfl.runs import read_run
 from anchorfl.settings import resolve
@@ -73,6 +74,22 @@ def test_training_moves_every_layer(start: tuple[Start, Path]) -> None:
     for name, value in start[0].weights.items():
         if value.is_floating_point():
             assert not torch.equal(value, untrained.weights[name]), name
+
+
+def test_mirrored_views_make_left_and_right_alike(start: tuple[Start, Path]) -> None:
+    device = torch.device("cpu")
+    pictures = synthetic_pictures(200, OPTIONS.shape, 9, device).float() / 255
+
+    def alike(made: Start) -> float:
+        encoder = build_encoder(made.encoder, made.facts.shape).eval()
+        encoder.load_state_dict(made.weights)
+        with torch.no_grad():
+            seen, mirrored = (encoder(4 * images - 2) for images in (pictures, pictures.flip(3)))
+        away = [features - features.mean(dim=0) for features in (seen, mirrored)]
+        return float(torch.cosine_similarity(*away).mean())
+
+    upright = make_start(replace(OPTIONS, flip=False), lambda count: None)
+    assert alike(start[0]) > alike(upright) + 0.1
 
 
 def test_weights_are_taken_as_they_are_where_nothing_is_trained(

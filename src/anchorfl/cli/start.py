@@ -38,6 +38,10 @@ def start(
         int,
         typer.Option(help="Numbers of the widest description; describe.width takes fewer.", min=1),
     ] = 4000,
+    flip: Annotated[
+        bool,
+        typer.Option("--flip/--no-flip", help="Mirror views; not where left and right matter: digits."),
+    ] = True,
     seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
 ) -> None:
     """Make a common start: train an encoder on synthetic pictures, which are nobody's data.
@@ -49,6 +53,7 @@ def start(
     Examples:
       anchorfl start start.safetensors
       anchorfl start small.safetensors --pixels 28 --grey
+      anchorfl start signs.safetensors --no-flip
       anchorfl start net.safetensors --encoder my_net.py:Net --weights pretrained.safetensors
       anchorfl run v4 data.name=cifar10 data.root=DIR model.weights=start.safetensors
       anchorfl run none data.name=cifar10 data.root=DIR model.weights=start.safetensors
@@ -59,4 +64,6 @@ def start(
     shape = (1 if grey else 3, pixels, pixels)
     given = None if weights is None else str(weights)
     with stoppable():
-        start_and_report(make_console(), file, shape, encoder, given, pictures, epochs, width, seed)
+        start_and_report(
+            make_console(), file, shape, encoder, given, pictures, epochs, width, flip, seed
+        )

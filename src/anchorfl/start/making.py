@@ -34,8 +34,9 @@ class StartOptions:
     """`pictures` of `shape` are seen `epochs` times each, two views at a time.
 
     `encoder` is a built-in one or code of the user's own, from saved `weights` if it has any; with 0
-    epochs these are taken as they are. `width` numbers are the widest description it can give. The
-    rates were chosen on held-out CIFAR-10 training images.
+    epochs these are taken as they are. `width` numbers are the widest description it can give. `flip`
+    mirrors views, so that left and right are alike. The rates were chosen on held-out CIFAR-10 training
+    images.
     """
 
     shape: Shape
@@ -44,6 +45,7 @@ class StartOptions:
     epochs: int
     weights: str | None = None
     width: int = 4000
+    flip: bool = True
     batch_size: int = 256
     lr: float = 0.3
     weight_decay: float = 5e-4
@@ -102,7 +104,7 @@ def config_of(options: StartOptions, device: torch.device) -> Config:
     settings: dict[str, object] = {
         "model.name": options.encoder,
         "model.weights": options.weights,
-        "data.flip": False,
+        "data.flip": options.flip,
         "train.rounds": max(options.epochs, 1),
         "train.batch_size": options.batch_size,
         "train.lr": options.lr,
