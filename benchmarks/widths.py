@@ -72,7 +72,7 @@ def compare(settings: dict[str, object]) -> None:
             penalty = total.fit.penalty
             line: dict[str, object] = {
                 "data": dataset.name,
-                "start": str(start.encoder if start else ""),
+                "start": Path(str(config.model.weights)).stem,
                 "width": width,
                 "sums": precision,
                 "MB": round(sum(value.nbytes for value in sent[0].values()) / 1e6, 2),

@@ -23,6 +23,7 @@ from benchmarks.tables import (
     security,
     starts,
     study,
+    sums,
 )
 from benchmarks.tables.figures import HERE, TABLES, Row
 
@@ -37,7 +38,19 @@ PAGES = (
     "choosing.md",
     "reference.md",
 )
-MAKERS = (study, lambdas, fusion, starts, security, deploy, choosing, readme, reference, run_files)
+MAKERS = (
+    study,
+    lambdas,
+    fusion,
+    starts,
+    sums,
+    security,
+    deploy,
+    choosing,
+    readme,
+    reference,
+    run_files,
+)
 """Imported for the tables that they keep."""
 
 

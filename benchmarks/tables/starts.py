@@ -3,26 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from typing import Any
 
 from benchmarks.tables.figures import RECORDS, Row, lines, run, table
 from benchmarks.tables.fusion import of_seeds
 
 from anchorfl.runs import Summary, percent
-
-
-@table("start-widths")
-def start_widths() -> list[Row]:
-    """What more numbers buy, where nobody trains."""
-    rows = [["`describe.width`, fields, sums", "held out", "test", "MB"]]
-    for found in lines("start-widths.jsonl"):
-        if found["ridge"] == 0.001:
-            side = found["fields"]
-            name = f"{found['width']:,}, {side} x {side}, {found['sums']}"
-            numbers = [f"{found[key]:.1f}" for key in ("validation", "test", "MB")]
-            rows.append([name, *numbers])
-    return rows
-
 
 STARTED = {
     "CIFAR-10, 5": ("cifar10", "cifar10-k5"),
@@ -74,20 +59,26 @@ def from_a_start() -> list[Row]:
 
 DATA = ("cifar10", "cifar100", "svhn")
 NETWORKS = {
-    "none": "synthetic pictures",
-    "earlier-none": "the same without signs, views mirrored",
+    "noflip": "synthetic pictures, `--no-flip`",
+    "none": "the same, views mirrored",
+    "earlier-none": "and without signs",
     "imagenet": "ImageNet (EfficientNet-Lite0)",
 }
 
 
+TRAINED = {
+    ("noflip", "cifar10", 6000): "noflip-cifar10-k5-seed1",
+    ("noflip", "cifar100", 6000): "noflip-cifar100-k5-seed1",
+    ("noflip", "svhn", 6000): "svhn-k5-seed1",
+    ("none", "cifar100", 4000): "cifar100-k5-seed1",
+    ("none", "svhn", 4000): "earlier-svhn-k5-seed1",
+}
+"""Runs whose clients trained: their sums are the same."""
+
+
 def sums_alone(kind: str, data: str, width: int) -> Summary | None:
-    """Where nobody trained, or of the sums of a run whose clients did: they are the same."""
-    names = [
-        f"{kind}-{data}-{width}",
-        *([f"{data}-k5-seed1"] if (kind, width) == ("none", 4000) else []),
-    ]
-    found = [name for name in names if (RECORDS / "start" / name).is_dir()]
-    return run(f"start/{found[0]}").summary if found else None
+    name = TRAINED.get((kind, data, width), f"{kind}-{data}-{width}")
+    return run(f"start/{name}").summary if (RECORDS / "start" / name).is_dir() else None
 
 
 @table("start-none")
@@ -125,6 +116,31 @@ def pictures() -> list[Row]:
     return rows
 
 
+FLIPPED = {
+    "mirrored by half, 4,000 numbers": ("cifar10-k5", "cifar100-k5", "earlier-svhn-k5"),
+    "as they are, 6,000 numbers": ("noflip-cifar10-k5", "noflip-cifar100-k5", "svhn-k5"),
+}
+
+
+@table("start-flip")
+def flipped() -> list[Row]:
+    """Test images, five clients, alpha 0.05: two starts of the same length."""
+    rules = {
+        "nobody trains": "sketch-lda",
+        "encoders alone": "class-mean",
+        "one exchange": "sketch-guided",
+        "two": "joint-sketch-ridge",
+    }
+    rows = [["data", "views of the start", *rules]]
+    for place, name in enumerate(("CIFAR-10", "CIFAR-100", "SVHN")):
+        for views, prefixes in FLIPPED.items():
+            ends = [end.final_accuracy for end in started(prefixes[place])]
+            rows.append(
+                [name, views, *(of_seeds([end[rule] for end in ends]) for rule in rules.values())]
+            )
+    return rows
+
+
 @table("start-views")
 def views() -> list[Row]:
     """Held-out images: how little a training view keeps, and what trained encoders are shown."""
@@ -141,97 +157,6 @@ def views() -> list[Row]:
         how = [str(x["seed"]), f"{x['crop']:g}", f"{x.get('lr', 0.05):g}", shown]
         rows.append([name, x["start"], *how, *cells])
     return rows
-
-
-SMALL = {
-    "digits, five clients, 20 epochs": ("digits", 5, 20),
-    "Fashion-MNIST, ten clients, `small-cnn`, 20 epochs": ("fashion-mnist", 10, 20),
-    "CIFAR-10, ten clients, `small-cnn`, 2 epochs": ("cifar10", 10, 2),
-    "CIFAR-10, ten clients, `small-cnn`, 20 epochs": ("cifar10", 10, 20),
-}
-"""Runs of sweep-guided.yaml under today's rules: data, clients, rounds in trust.jsonl."""
-EARLIER = {
-    "CIFAR-10, five clients, from a start": "start/cifar10-k5",
-    "CIFAR-10, ten clients, from a start": "start/cifar10-k10",
-    "CIFAR-100, five clients, from a start": "start/cifar100-k5",
-    "SVHN, five clients, from a start": "start/svhn-k5",
-}
-"""Recorded runs with the weight m, 0.05 in its scale, and a fixed penalty."""
-EARLIER_RULE = {"fusion.sketch-guided.guidance": 0.05, "fusion.sketch-guided.shrinkage": 0.03}
-
-
-KINDS = {
-    "digits": "digits",
-    "fashion-mnist": "Fashion-MNIST",
-    "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100",
-    "svhn": "SVHN",
-}
-
-
-def both_rules(found: dict[str, Any] | None, how: str) -> str:
-    if found is None:
-        return "not measured"
-    return f"{percent(found[f'sketch-lda {how}'])} ({percent(found[f'sketch-ridge {how}'])})"
-
-
-@table("shrinkage")
-def shrinkage() -> list[Row]:
-    """Held-out images, by how many were fitted: penalties that were fixed, and those by the sums."""
-    found = lines("shrinkage.jsonl")
-    sizes = sorted({x["images"] for x in found})
-    rows = [["images fitted", "penalty", *(f"{size:,}" for size in sizes)]]
-    for data, start in dict.fromkeys((x["data"], x["start"]) for x in found):
-        own = {x["images"]: x for x in found if (x["data"], x["start"]) == (data, start)}
-        name = KINDS[data] + (", ImageNet network" if start else "")
-        for how in ("fixed", "chosen"):
-            rows.append([name, how, *(both_rules(own.get(size), how) for size in sizes)])
-    return rows
-
-
-@table("trust")
-def trust() -> list[Row]:
-    """What dividing the guide's weight by S does, on held-out images."""
-    names = {"guide": "guide alone", "m": "weight m", "m / S": "m / S", "m / S^2": "m / S^2"}
-    rows = [["data", "network", "sites", "epochs", "runs", "m", "S", *names.values()]]
-    found = [x for x in lines("trust.jsonl") if x["images"] == "held out"]
-    kinds = ("data.name", "model.name", "partition.clients", "train.rounds")
-    for kind in dict.fromkeys(tuple(x[key] for key in kinds) for x in found):
-        own = [x for x in found if tuple(x[key] for key in kinds) == kind]
-        data, network, sites, epochs = kind
-        cells = [percent(statistics.mean(x["accuracy"][name] for x in own)) for name in names]
-        shares = [f"{statistics.mean(x[key] for x in own):.2f}" for key in ("m", "S")]
-        about = [KINDS[data], network, str(sites), str(epochs), str(len(own))]
-        rows.append([*about, *shares, *cells])
-    return rows
-
-
-@table("guided")
-def guided() -> list[Row]:
-    """The guided rule beside its guide, draw by draw, on test images."""
-    rows = [["data", "draws", "`sketch-lda`", "`sketch-guided`", "smallest gain", "largest gain"]]
-    for name, kind in SMALL.items():
-        own = [x["accuracy"] for x in lines("trust.jsonl") if x["images"] == "test" and same(x, kind)]
-        rows.append(gains(name, [(x["guide"], x["m / S"]) for x in own]))
-    for name, prefix in EARLIER.items():
-        runs = [run(str(path.relative_to(RECORDS))) for path in sorted(RECORDS.glob(f"{prefix}-*"))]
-        assert all(EARLIER_RULE.items() <= each.settings.items() for each in runs)
-        own = [each.summary.final_accuracy for each in runs]
-        rows.append(
-            gains(f"{name}, earlier rules", [(x["sketch-lda"], x["sketch-guided"]) for x in own])
-        )
-    return rows
-
-
-def same(found: dict[str, Any], kind: tuple[str, int, int]) -> bool:
-    return kind == (found["data.name"], found["partition.clients"], found["train.rounds"])
-
-
-def gains(name: str, pairs: list[tuple[float, float]]) -> Row:
-    alone, both = zip(*pairs, strict=True)
-    found = [100 * (after - before) for before, after in pairs]
-    means = [percent(statistics.mean(each)) for each in (alone, both)]
-    return [name, str(len(pairs)), *means, f"{min(found):+.1f}", f"{max(found):+.1f}"]
 
 
 CLIENTS = (5, 10, 20, 50, 100)

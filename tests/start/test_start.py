@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from anchorfl import Experiment
 from anchorfl.cli.main import app
-from anchorfl.data import Augmentation, load_dataset, synthetic_pictures
-from anchorfl.describe import principal_basis
+from anchorfl.data import load_dataset, synthetic_pictures
+from anchorfl.describe import lengthened, principal_basis
 from anchorfl.engine import fuse_again, run_in_folder
 from anchorfl.errors import UserError
 from anchorfl.experiment import load_run
@@ -200,18 +200,19 @@ def test_an_upload_is_of_what_encoders_are_shown(tmp_path: Path, zoom: float) ->
     assert not torch.allclose(*means, atol=1e-2)
 
 
-def test_a_start_learns_from_views_that_are_not_mirrored(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = []
-    draw = Augmentation.draw
-
-    def watched(recipe: Augmentation, count: int, generator: torch.Generator) -> torch.Tensor:
-        drawn.append(draw(recipe, count, generator))
-        return drawn[-1]
-
-    monkeypatch.setattr(Augmentation, "draw", watched)
-    make_start(replace(OPTIONS, epochs=1), lambda count: None)
-    assert drawn
-    assert not torch.cat(drawn)[:, 4].any()
+def test_a_basis_in_8_bits_describes_as_one_in_16_did(start: tuple[Start, Path]) -> None:
+    """Any fixed map will do, as long as rows keep their norm; starts of before are in 16 bits."""
+    made, _ = start
+    assert made.basis.dtype == torch.uint8
+    before = replace(made, basis=lengthened(made.basis).half())
+    before = Start.from_bytes(before.to_bytes())
+    assert before.basis.dtype == torch.float16
+    images = torch.rand(200, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    rows, wide = (each.describer((1, 8, 8), False, 400, "small-cnn") for each in (made, before))
+    torch.testing.assert_close(rows(images), wide(images), rtol=1e-3, atol=1e-3)
+    assert rows(images).norm(dim=1).max() < 1.001
+    everything = rows.everything(images)
+    assert (rows(images).norm(dim=1) > 0.9 * everything.norm(dim=1)).all()
 
 
 def test_a_task_carries_as_much_of_a_start_as_its_descriptions_need(

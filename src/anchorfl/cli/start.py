@@ -40,7 +40,10 @@ def start(
     ] = 4000,
     flip: Annotated[
         bool,
-        typer.Option("--flip/--no-flip", help="Mirror views; not where left and right matter: digits."),
+        typer.Option(
+            "--flip/--no-flip",
+            help="Mirror views, the default; --no-flip where left and right matter, as in digits.",
+        ),
     ] = True,
     seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
 ) -> None:

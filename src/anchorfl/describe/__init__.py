@@ -1,6 +1,13 @@
 """What all sites know before they train: the description of an image, and regression on its sums."""
 
-from anchorfl.describe.compact import NOT_SINGLE, in_full, packed, packed_shapes
+from anchorfl.describe.compact import (
+    NOT_SINGLE,
+    in_eight_bits,
+    in_full,
+    lengthened,
+    packed,
+    packed_shapes,
+)
 from anchorfl.describe.describer import Describer, Stages, principal_basis
 from anchorfl.describe.joint import joint_rows, projected, projections
 from anchorfl.describe.moments import (
@@ -32,8 +39,10 @@ __all__ = [
     "doubt_in_means",
     "doubt_in_moments",
     "full_gram",
+    "in_eight_bits",
     "in_full",
     "joint_rows",
+    "lengthened",
     "packed",
     "packed_shapes",
     "principal_basis",

@@ -14,17 +14,27 @@ from torch import Tensor
 from anchorfl.describe.moments import full_gram, triangle, wide
 from anchorfl.tensors import Tensors
 
-MEAN_UNIT = 2.0**-14
-"""Of means in half precision: small ones keep their digits, and a row's norm fits."""
-FACTOR_UNIT = 2.0**-8
-"""Of the factor, whose columns have norm 1: so the smallest that 8 bits hold is 2^-17."""
-FACTORS = {"fp16": torch.float16, "fp8": torch.float8_e4m3fn}
-"""By `describe.sums`; eight bits are 4 of exponent, 3 of mantissa and a sign."""
+MEAN_UNIT = 2.0**-12
+"""Of means in half precision: small ones keep their digits, and a row of norm 10 fits."""
+EIGHT_BITS, UNIT = torch.float8_e4m3fn, 2.0**-8
+"""4 of exponent, 3 of mantissa and a sign: in this unit from 2^-17 to 1 and above."""
 NOT_SINGLE = {"means": (torch.float16,), "factor": (torch.float16, torch.uint8)}
-"""Types other than single precision; eight bits travel as bytes, which every program can hold."""
+"""Types other than single precision."""
 FLATTEST = 1e-7
 """A variance is no smaller a share of the mean square: single precision knows nothing of less."""
 LEAST_RAISED, MOST_RAISED = -9, 6
+
+
+def in_eight_bits(values: Tensor) -> Tensor:
+    """Numbers from -1 to 1; they travel as bytes, which every program can hold."""
+    return (values / UNIT).to(EIGHT_BITS).view(torch.uint8)
+
+
+def lengthened(values: Tensor) -> Tensor:
+    """In single precision, from 16 bits or from 8."""
+    if values.dtype == torch.uint8:
+        return values.view(EIGHT_BITS).float() * UNIT
+    return values.float()
 
 
 def packed(moments: Tensors, precision: str) -> Tensors:
@@ -43,12 +53,12 @@ def packed(moments: Tensors, precision: str) -> Tensors:
     least = (FLATTEST * gram.diagonal()).clamp(min=1e-30)
     deviations = scatter.diagonal().maximum(least).sqrt()
     factor = positive_factor(scatter / deviations / deviations[:, None])
-    units = (factor[triangle(len(factor), factor.device)] / FACTOR_UNIT).to(FACTORS[precision])
+    entries = factor[triangle(len(factor), factor.device)]
     return {
         "counts": counts.float(),
         "means": (means / MEAN_UNIT).half(),
         "deviations": deviations.float(),
-        "factor": units.view(torch.uint8) if units.itemsize == 1 else units,
+        "factor": entries.half() if precision == "fp16" else in_eight_bits(entries),
     }
 
 
@@ -68,10 +78,9 @@ def in_full(moments: Tensors) -> Tensors:
     if "factor" not in moments:
         return moments
     counts, means = wide(moments["counts"]), wide(moments["means"]) * MEAN_UNIT
-    units, width = moments["factor"], len(means)
-    units = units.view(FACTORS["fp8"]) if units.dtype == torch.uint8 else units
-    factor = units.new_zeros(width, width, dtype=torch.float32)
-    factor[triangle(width, factor.device)] = units.float()
+    entries, width = lengthened(moments["factor"]), len(means)
+    factor = entries.new_zeros(width, width)
+    factor[triangle(width, factor.device)] = entries
     factor = F.normalize(factor, dim=0) * moments["deviations"]
     cross = torch.cat([means * counts, counts[None]])
     gram = torch.cat([means, torch.ones_like(counts)[None]]) @ cross.T

@@ -13,7 +13,7 @@ from torch import Tensor
 from anchorfl.compute import choose_device, images_at_once, working_precision
 from anchorfl.config import Config
 from anchorfl.data import ImageFacts, ImageStore, Shape, Split, synthetic_pictures
-from anchorfl.describe import Describer, Sketch, Stages, principal_basis
+from anchorfl.describe import Describer, Sketch, Stages, in_eight_bits, principal_basis
 from anchorfl.engine import stepper_for
 from anchorfl.errors import UserError
 from anchorfl.files import write_whole
@@ -149,7 +149,7 @@ def describing(
     some = images[: options.width * 3 // 2]
     parts = some.tensor_split(-(-len(some) // images_at_once(device, shape[1] * shape[2])))
     rows = torch.cat([describer.everything(part.to(device).float() / 255) for part in parts])
-    basis = principal_basis(rows, options.width).half().cpu()
+    basis = in_eight_bits(principal_basis(rows, options.width)).cpu()
     kept = {name: value.detach().cpu().clone() for name, value in weights.items()}
     tensors = {"kernels": sketch.kernels.cpu(), "offsets": sketch.offsets.cpu()}
     name = public_name(options.encoder)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from anchorfl.config import Config
 from anchorfl.data import ImageFacts, Shape
-from anchorfl.describe import Describer, Sketch, Stages
+from anchorfl.describe import Describer, Sketch, Stages, lengthened
 from anchorfl.errors import UserError
 from anchorfl.models import build_encoder, public_name
 from anchorfl.tensors import Tensors, prefixed, section
@@ -23,7 +23,8 @@ from anchorfl.wire.codec import digest, pack, unpack
 
 @dataclass(frozen=True)
 class Start:
-    """`encoder` names the network that `weights` are of; `basis` is D x the widest description.
+    """`encoder` names the network that `weights` are of; `basis` is D x the widest description,
+    in 8 bits (in 16 up to format 3).
 
     `facts` hold the shape of the pictures it was made on and how it normalises; `card` is how it was
     made, for people: seed, pictures, steps. `whole` is the hash of the start that this was cut from.
@@ -91,7 +92,8 @@ class Start:
             raise ValueError("kernels")
         if offsets.shape != kernels.shape[:1] or self.basis.dim() != 2:
             raise ValueError("offsets")
-        if not all(value.isfinite().all() for value in self.tensors().values()):
+        numbers = {**self.tensors(), "basis": lengthened(self.basis)}
+        if not all(value.isfinite().all() for value in numbers.values()):
             raise ValueError("numbers")
 
     def describer(self, shape: Shape, mirrored: bool, width: int, model: str) -> Describer:
@@ -108,7 +110,7 @@ class Start:
             encoder.load_state_dict(self.weights)
             stages = Stages(encoder, self.encoder, self.facts, shape, mirrored)
             sketch = Sketch(shape, self.sketch["kernels"], self.sketch["offsets"], mirrored)
-            describer = Describer(sketch, stages, self.basis[:, :width].float())
+            describer = Describer(sketch, stages, lengthened(self.basis[:, :width]))
             with torch.no_grad():
                 describer(torch.zeros(1, *shape))
         except RuntimeError as error:
