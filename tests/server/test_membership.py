@@ -22,7 +22,7 @@ TWO = "joint-sketch-ridge,joint-ridge"
 GONE = 2
 
 
-def run(folder: Path, fusion: str, without: int | None = None) -> Path:
+def run(folder: Path, fusion: str, without: int | None = None, sums: str = "fp32") -> Path:
     dataset = load_dataset(DataOptions())
     options = PartitionOptions(alpha=1.0, clients=4, seed=1)
     drawn = draw_partition(dataset.train.labels, options, 0.0, dataset.name)
@@ -33,7 +33,8 @@ def run(folder: Path, fusion: str, without: int | None = None) -> Path:
     place = folder.with_suffix(".json")
     replace(drawn, clients=clients).save(place, dataset.name, dataset.train.labels)
     words = {"train.rounds": 1, "fusion": fusion, "seed": 1, "threads": 1}
-    Experiment("v4", **words, **{"partition.file": str(place)}, out=folder).run()
+    words |= {"partition.file": str(place), "describe.sums": sums}
+    Experiment("v4", **words, out=folder).run()
     return folder
 
 
@@ -43,12 +44,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {
         "all": run(place / "all", ONE),
         "fewer": run(place / "fewer", ONE, GONE),
+        "all, short": run(place / "all-short", ONE, sums="fp8"),
+        "fewer, short": run(place / "fewer-short", ONE, GONE, "fp8"),
         "all, two": run(place / "all-two", f"{TWO},sketch-ridge"),
         "fewer, two": run(place / "fewer-two", f"{TWO},sketch-ridge", GONE),
     }
 
 
-@pytest.mark.parametrize("kind", ["", ", two"])
+@pytest.mark.parametrize("kind", ["", ", short", ", two"])
 def test_a_site_that_left_was_never_there(runs: dict[str, Path], kind: str) -> None:
     left = fuse_again(read_run(runs[f"all{kind}"]), {}, every=False, gone=[GONE])
     never = fuse_again(read_run(runs[f"fewer{kind}"]), {}, every=False)
@@ -59,12 +62,17 @@ def test_a_site_that_left_was_never_there(runs: dict[str, Path], kind: str) -> N
         assert not torch.allclose(scores, stayed.evaluation.scores[name], atol=1e-3)
 
 
-def test_an_upload_that_came_late_was_there_in_time(runs: dict[str, Path]) -> None:
-    file = runs["all"] / "uploads" / f"client-{GONE:03d}.safetensors"
-    late = fuse_again(read_run(runs["fewer"]), {}, every=False, late=[file])
-    in_time = fuse_again(read_run(runs["all"]), {}, every=False)
+@pytest.mark.parametrize("kind", ["", ", short"])
+def test_an_upload_that_came_late_was_there_in_time(runs: dict[str, Path], kind: str) -> None:
+    file = runs[f"all{kind}"] / "uploads" / f"client-{GONE:03d}.safetensors"
+    late = fuse_again(read_run(runs[f"fewer{kind}"]), {}, every=False, late=[file])
+    in_time = fuse_again(read_run(runs[f"all{kind}"]), {}, every=False)
     for name, scores in late.evaluation.scores.items():
         torch.testing.assert_close(scores, in_time.evaluation.scores[name], atol=1e-6, rtol=0)
+
+
+def test_a_late_upload_is_held_to_what_all_are(runs: dict[str, Path]) -> None:
+    file = runs["all"] / "uploads" / f"client-{GONE:03d}.safetensors"
     with pytest.raises(UserError, match="uploaded already"):
         fuse_again(read_run(runs["all"]), {}, every=False, late=[file])
     other = file.with_name("other.safetensors")
