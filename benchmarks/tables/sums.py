@@ -10,7 +10,7 @@ from benchmarks.tables.starts import started
 
 from anchorfl.runs import percent
 
-NETWORKS = {"no-flip": "synthetic pictures, `--no-flip`", "imagenet": "ImageNet"}
+NETWORKS = {"crop-0.6": "synthetic pictures, `--crop 0.6`", "imagenet": "ImageNet"}
 PRECISIONS = ("fp32", "fp16", "fp8")
 
 
@@ -42,7 +42,7 @@ def sums() -> list[Row]:
     """The same trained encoders, their sums in 32 bits and in 8."""
     rows = [["data", "sums", "one exchange", "MB up", "two exchanges", "MB up"]]
     for data, name in (("cifar10", "CIFAR-10"), ("cifar100", "CIFAR-100")):
-        for kind, record in (("fp32", f"exact-{data}"), ("fp8", f"noflip-{data}-k5-seed1")):
+        for kind, record in (("fp32", f"exact-{data}"), ("fp8", f"crop06-{data}-k5-seed1")):
             end = run(f"start/{record}").summary
             cells = []
             for rule in ("sketch-guided", "joint-sketch-ridge"):
@@ -60,9 +60,9 @@ SMALL = {
 }
 """Runs of sweep-guided.yaml under today's rules: data, clients, rounds in trust.jsonl."""
 FROM_A_START = {
-    "CIFAR-10, five clients, from a start": "noflip-cifar10-k5",
-    "CIFAR-10, ten clients, from a start": "noflip-cifar10-k10",
-    "CIFAR-100, five clients, from a start": "noflip-cifar100-k5",
+    "CIFAR-10, five clients, from a start": "crop06-cifar10-k5",
+    "CIFAR-10, ten clients, from a start": "crop06-cifar10-k10",
+    "CIFAR-100, five clients, from a start": "crop06-cifar100-k5",
     "SVHN, five clients, from a start": "svhn-k5",
 }
 """Runs of a ResNet-18 under the same rules, their records under `start/`."""

@@ -38,13 +38,15 @@ def start(
         int,
         typer.Option(help="Numbers of the widest description; describe.width takes fewer.", min=1),
     ] = 4000,
-    flip: Annotated[
-        bool,
+    crop: Annotated[
+        float | None,
         typer.Option(
-            "--flip/--no-flip",
-            help="Mirror views, the default; --no-flip where left and right matter, as in digits.",
+            help="Share of a picture that a view keeps at least; default: 0.2 (0.6 up to 8 pixels).",
+            min=0.01,
+            max=1,
+            show_default=False,
         ),
-    ] = True,
+    ] = None,
     seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
 ) -> None:
     """Make a common start: train an encoder on synthetic pictures, which are nobody's data.
@@ -56,7 +58,7 @@ def start(
     Examples:
       anchorfl start start.safetensors
       anchorfl start small.safetensors --pixels 28 --grey
-      anchorfl start signs.safetensors --no-flip
+      anchorfl start digits.safetensors --crop 0.6
       anchorfl start net.safetensors --encoder my_net.py:Net --weights pretrained.safetensors
       anchorfl run v4 data.name=cifar10 data.root=DIR model.weights=start.safetensors
       anchorfl run none data.name=cifar10 data.root=DIR model.weights=start.safetensors
@@ -68,5 +70,5 @@ def start(
     given = None if weights is None else str(weights)
     with stoppable():
         start_and_report(
-            make_console(), file, shape, encoder, given, pictures, epochs, width, flip, seed
+            make_console(), file, shape, encoder, given, pictures, epochs, width, crop, seed
         )

@@ -29,7 +29,7 @@ def start_and_report(
     pictures: int | None,
     epochs: int | None,
     width: int,
-    flip: bool,
+    crop: float | None,
     seed: int,
 ) -> None:
     if file.suffix != ".safetensors" or file.is_dir():
@@ -42,7 +42,7 @@ def start_and_report(
         pictures=pictures or usual[0],
         epochs=(usual[1] if weights is None else 0) if epochs is None else epochs,
         width=width,
-        flip=flip,
+        crop=crop,
         seed=seed,
     )
     file.parent.mkdir(parents=True, exist_ok=True)

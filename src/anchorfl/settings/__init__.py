@@ -21,6 +21,7 @@ from anchorfl.settings.resolving import (
     in_full,
     parse_words,
     resolve,
+    usual_crop,
     usual_filters,
 )
 
@@ -44,6 +45,7 @@ __all__ = [
     "read_preset",
     "read_yaml",
     "resolve",
+    "usual_crop",
     "usual_filters",
     "whole_images",
 ]

@@ -18,7 +18,7 @@ from anchorfl.engine import stepper_for
 from anchorfl.errors import UserError
 from anchorfl.files import write_whole
 from anchorfl.models import build_encoder, public_name
-from anchorfl.settings import resolve, usual_filters
+from anchorfl.settings import resolve, usual_crop, usual_filters
 from anchorfl.site import Client, Trainer
 from anchorfl.tensors import Tensors
 from anchorfl.wire import Start, Task, digest, pack, unpack
@@ -34,9 +34,10 @@ class StartOptions:
     """`pictures` of `shape` are seen `epochs` times each, two views at a time.
 
     `encoder` is a built-in one or code of the user's own, from saved `weights` if it has any; with 0
-    epochs these are taken as they are. `width` numbers are the widest description it can give. `flip`
-    mirrors views, so that left and right are alike. The rates were chosen on held-out CIFAR-10 training
-    images.
+    epochs these are taken as they are. `width` numbers are the widest description it can give. A view
+    keeps `crop` of a picture at least (unset: as in training on images of that size), and is not
+    mirrored: left and right matter where there is something to read. The rates were chosen on held-out
+    CIFAR-10 training images.
     """
 
     shape: Shape
@@ -45,7 +46,7 @@ class StartOptions:
     epochs: int
     weights: str | None = None
     width: int = 4000
-    flip: bool = True
+    crop: float | None = None
     batch_size: int = 256
     lr: float = 0.3
     weight_decay: float = 5e-4
@@ -104,7 +105,8 @@ def config_of(options: StartOptions, device: torch.device) -> Config:
     settings: dict[str, object] = {
         "model.name": options.encoder,
         "model.weights": options.weights,
-        "data.flip": options.flip,
+        "data.flip": False,
+        "data.crop": usual_crop(options.shape[1]) if options.crop is None else options.crop,
         "train.rounds": max(options.epochs, 1),
         "train.batch_size": options.batch_size,
         "train.lr": options.lr,
