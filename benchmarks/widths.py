@@ -23,8 +23,8 @@ from anchorfl.describe import (
     Describer,
     Sums,
     discriminant,
+    factored,
     in_full,
-    packed,
     ridge,
     second_moments,
     summed,
@@ -67,7 +67,7 @@ def compare(settings: dict[str, object]) -> None:
             rows = with_constant(known[own[leaving], :width])
             sums.append(second_moments(rows, targets[leaving]))
         for precision in PRECISIONS:
-            sent = [packed(each, precision) for each in sums]
+            sent = [factored(each, precision) for each in sums]
             total = Sums.of(summed(map(in_full, sent)))
             penalty = total.fit.penalty
             line: dict[str, object] = {

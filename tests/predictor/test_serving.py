@@ -21,7 +21,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from anchorfl import Experiment
-from anchorfl.describe import second_moments, with_constant
+from anchorfl.describe import Sums, second_moments, with_constant
 from anchorfl.errors import UserError
 from anchorfl.experiment import Result
 from anchorfl.predictor import export, load_predictor
@@ -132,17 +132,17 @@ def test_the_limit_is_twice_what_unseen_rows_have() -> None:
     scales = torch.linspace(1, 0.05, 100)
     classes = torch.eye(3)[torch.arange(2000) % 3]
     rows = torch.randn(2000, 100, generator=draw) * scales + classes @ torch.ones(3, 100)
-    found = from_sums(second_moments(with_constant(rows), classes))
+    found = from_sums(Sums.of(second_moments(with_constant(rows), classes)))
     assert found is not None
     unseen = torch.randn(2000, 100, generator=draw) * scales + 1
     assert float(found(unseen).mean()) == pytest.approx(0.5, rel=0.05)
-    assert from_sums(second_moments(with_constant(rows[:20]), classes[:20])) is None
+    assert from_sums(Sums.of(second_moments(with_constant(rows[:20]), classes[:20]))) is None
 
 
 def test_a_picture_of_one_shade_is_unlike_all_whatever_the_classes() -> None:
     draw = torch.Generator().manual_seed(0)
     rows = torch.nn.functional.normalize(torch.randn(2000, 30, generator=draw), dim=1)
-    found = from_sums(second_moments(with_constant(rows), torch.ones(2000, 1)))
+    found = from_sums(Sums.of(second_moments(with_constant(rows), torch.ones(2000, 1))))
     assert found is not None
     assert float(found(torch.zeros(1, 30))) > 1
     assert (found(rows) < 1).double().mean() > 0.98

@@ -12,6 +12,7 @@ from anchorfl.diagnose import diagnose
 from anchorfl.engine import site_run
 from anchorfl.report.page import page_data
 from anchorfl.runs import read_run
+from anchorfl.wire import pack, unpack
 from tests.conftest import command
 
 PRESET = """
@@ -133,6 +134,21 @@ def test_a_site_is_shown_how_few_images_it_has_and_the_counts_that_leave(place: 
         assert here in output
     assert f"that leave: circle: {counts[0]}, sqare: {counts[1]}; 0 of the others" in checked
     assert f"that leave: class 0: {counts[0]}, class 1: {counts[1]}; 0 of the others" in inspected
+
+
+def test_of_sums_in_8_bits_a_site_is_shown_the_same_and_that_they_are_its_own(place: Path) -> None:
+    settings = PRESET + "describe: {sums: fp8}\n"
+    (place / "short.yaml").write_text(settings)
+    told(place, "task", "new", "short.yaml", "classes.txt", "-o", "short.safetensors", "--grey")
+    told(place, *train("short.safetensors", "north", "short.upload"))
+    inspected = " ".join(told(place, "inspect", "short.upload").split())
+    assert "images, 576 numbers: their span" in inspected
+    assert "sketch_moments (per site: a server reconstructs each site's sums" in inspected
+    content, tensors = unpack("upload", (place / "short.upload").read_bytes())
+    for name in ("counts", "means", "norms"):
+        torn = {key: value for key, value in tensors.items() if not key.endswith(f"moments/{name}")}
+        (place / "torn.upload").write_bytes(pack("upload", content, torn))
+        assert "Traceback" not in command("inspect", "torn.upload", cwd=place).stderr
 
 
 def test_a_task_is_not_overwritten_and_shows_its_hash(place: Path) -> None:

@@ -185,12 +185,12 @@ def lies_in_a_factor(data: bytes) -> Iterator[Case]:
     """The same as a factor, which has no negative direction whatever it is."""
 
     def wide(content: dict[str, object], own: Tensors) -> None:
-        own[f"{SUMS}/deviations"] *= 100
+        own[f"{SUMS}/norms"] *= 100
 
     yield "a wide spread", changed(data, wide), "allow"
 
     def long_class(content: dict[str, object], own: Tensors) -> None:
-        own[f"{SUMS}/means"][:, int(own["class_counts"].argmax())] = 2.0**14
+        own[f"{SUMS}/means"][:, int(own["class_counts"].argmax())] = 2.0**12
 
     yield "a long sum", changed(data, long_class), "allow|longer"
 

@@ -99,8 +99,9 @@ def test_a_second_upload_of_a_site_is_refused_or_replaces_the_first(
     assert server.refused == []
 
 
-def test_a_description_is_held_to_the_same() -> None:
-    server, uploads = a_round(fusion="joint-sketch-ridge")
+@pytest.mark.parametrize("sums", ["fp32", "fp8"])
+def test_a_description_is_held_to_the_same(sums: str) -> None:
+    server, uploads = a_round(fusion="joint-sketch-ridge", **{"describe.sums": sums})
     admitted = server.receive(uploads)
     request = server.request(admitted)
     assert request is not None

@@ -71,6 +71,16 @@ def test_an_upload_that_came_late_was_there_in_time(runs: dict[str, Path], kind:
         torch.testing.assert_close(scores, in_time.evaluation.scores[name], atol=1e-6, rtol=0)
 
 
+def test_who_leaves_after_two_exchanges_in_8_bits_was_hardly_there(tmp_path: Path) -> None:
+    """What remains was rounded with the leaving encoder's numbers in it."""
+    every, fewer = (run(tmp_path / str(gone), TWO, gone, "fp8") for gone in (None, GONE))
+    left = fuse_again(read_run(every), {}, every=False, gone=[GONE])
+    never = fuse_again(read_run(fewer), {}, every=False)
+    for name, scores in left.evaluation.scores.items():
+        agree = scores.argmax(dim=1) == never.evaluation.scores[name].argmax(dim=1)
+        assert agree.double().mean() > 0.98
+
+
 def test_a_late_upload_is_held_to_what_all_are(runs: dict[str, Path]) -> None:
     file = runs["all"] / "uploads" / f"client-{GONE:03d}.safetensors"
     with pytest.raises(UserError, match="uploaded already"):

@@ -10,8 +10,10 @@ import torch
 from benchmarks.tables.security import by_lie
 
 from anchorfl import Experiment
+from anchorfl.describe import factored, second_moments, with_constant
 from anchorfl.registry import FUSIONS
 from anchorfl.server.robust import believe, contradictions, tells_apart
+from anchorfl.tensors import prefixed
 from anchorfl.wire import Upload
 from tests.conftest import RECORDS
 
@@ -76,6 +78,29 @@ def a_site(client: int, classes: dict[int, list[float]], count: int = 100) -> Up
     return replace(upload, statistics={**upload.statistics, "sketch_moments/cross": cross})
 
 
+def test_a_liar_whose_sums_travel_in_8_bits_is_found_and_counts_for_nothing() -> None:
+    """And who counts for less counts for less in sums that are plain again."""
+    draw = torch.Generator().manual_seed(0)
+
+    def site(client: int, names: dict[int, list[float]], count: int = 100) -> Upload:
+        upload = a_site(client, names, count)
+        rows = {
+            label: torch.tensor(mean) + 0.01 * torch.randn(count, 3, generator=draw)
+            for label, mean in names.items()
+        }
+        labels = [label for label in rows for _ in range(count)]
+        sums = second_moments(with_constant(torch.cat([*rows.values()])), torch.eye(3)[labels])
+        short = prefixed("sketch_moments", factored(sums, "fp8"))
+        means = {"class_means/mean": upload.statistics["class_means/mean"]}
+        return replace(upload, statistics={**means, **short})
+
+    honest = [site(0, {0: A, 1: B}), site(1, {1: B, 2: C}), site(2, {0: A, 2: C}, 1000)]
+    belief = believe("cross-checked", [*honest, site(3, {1: A, 0: B})], 10)
+    assert belief.silenced == {3}
+    counts = [float(each.statistic("sketch_moments")["cross"][-1].sum()) for each in belief.uploads]
+    assert counts[:3] == pytest.approx([200, 200, 400], rel=1e-3)
+
+
 def test_whom_several_contradict_is_left_out_and_two_who_contradict_each_other_are_not() -> None:
     honest = [a_site(0, {0: A, 1: B}), a_site(1, {1: B, 2: C}), a_site(2, {0: A, 2: C})]
     liar = a_site(3, {1: A, 0: B})
@@ -91,9 +116,16 @@ def test_whom_several_contradict_is_left_out_and_two_who_contradict_each_other_a
     assert belief.doubts == ["sites 0 and 1 contradict each other"]
 
 
-@pytest.mark.parametrize("rule", ["capped", "cross-checked"])
-def test_honest_runs_lose_nothing(rule: str, tmp_path: Path) -> None:
-    settings = {"train": {"rounds": 8}, "fusion": "sketch-guided", "seed": 2}
+@pytest.mark.parametrize(
+    ("rule", "sums"), [("capped", "fp32"), ("cross-checked", "fp32"), ("cross-checked", "fp8")]
+)
+def test_honest_runs_lose_nothing(rule: str, sums: str, tmp_path: Path) -> None:
+    settings = {
+        "train": {"rounds": 8},
+        "fusion": "sketch-guided",
+        "seed": 2,
+        "describe": {"sums": sums},
+    }
     plain = Experiment("v4", **settings, out=tmp_path / "off").run()
     robust = Experiment("v4", **settings, server={"robust": rule}, out=tmp_path / rule).run()
     assert robust.summary.warnings == []

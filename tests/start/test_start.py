@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from anchorfl import Experiment
 from anchorfl.cli.main import app
 from anchorfl.data import Augmentation, Shape, load_dataset
-from anchorfl.describe import lengthened, principal_basis
+from anchorfl.describe import in_single, principal_basis
 from anchorfl.engine import fuse_again, run_in_folder
 from anchorfl.errors import UserError
 from anchorfl.experiment import load_run
@@ -210,7 +210,7 @@ def test_a_basis_in_8_bits_describes_as_one_in_16_did(start: tuple[Start, Path])
     """Any fixed map will do, as long as rows keep their norm; starts of before are in 16 bits."""
     made, _ = start
     assert made.basis.dtype == torch.uint8
-    before = replace(made, basis=lengthened(made.basis).half())
+    before = replace(made, basis=in_single(made.basis).half())
     before = Start.from_bytes(before.to_bytes())
     assert before.basis.dtype == torch.float16
     images = torch.rand(200, 1, 8, 8, generator=torch.Generator().manual_seed(0))

@@ -1,14 +1,15 @@
 """What all sites know before they train: the description of an image, and regression on its sums."""
 
-from anchorfl.describe.compact import (
+from anchorfl.describe.describer import Describer, Stages, principal_basis
+from anchorfl.describe.factored import (
     NOT_SINGLE,
+    factored,
+    factored_shapes,
     in_eight_bits,
     in_full,
-    lengthened,
-    packed,
-    packed_shapes,
+    in_single,
+    is_factored,
 )
-from anchorfl.describe.describer import Describer, Stages, principal_basis
 from anchorfl.describe.joint import joint_rows, projected, projections
 from anchorfl.describe.moments import (
     full_gram,
@@ -38,13 +39,14 @@ __all__ = [
     "doubt_in_feature_moments",
     "doubt_in_means",
     "doubt_in_moments",
+    "factored",
+    "factored_shapes",
     "full_gram",
     "in_eight_bits",
     "in_full",
+    "in_single",
+    "is_factored",
     "joint_rows",
-    "lengthened",
-    "packed",
-    "packed_shapes",
     "principal_basis",
     "projected",
     "projections",

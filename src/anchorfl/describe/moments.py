@@ -41,8 +41,13 @@ def added(first: Tensors, second: Tensors) -> Tensors:
 
 
 def wide(values: Tensor) -> Tensor:
-    """In double precision, which Apple's GPUs do not have."""
-    return (values.cpu() if values.device.type == "mps" else values).double()
+    """In double precision."""
+    return supported(values).double()
+
+
+def supported(values: Tensor) -> Tensor:
+    """Where there are double precision and 8 bits: Apple's GPUs have neither."""
+    return values.cpu() if values.device.type == "mps" else values
 
 
 def with_constant(rows: Tensor) -> Tensor:

@@ -64,7 +64,8 @@ def build_predictor(
     uploads = believed(config, uploads).of(fusion)
     encoders = fusion.encoders(uploads)
     runners.evaluation_mode(encoders)
-    head = fusion.head(uploads, encoders, server_view(config, facts, runners, start))
+    view = server_view(config, facts, runners, start)
+    head = fusion.head(uploads, encoders, view)
     places = {public_name(name): name for name in config.model.names}
     card = Card(
         model=str(config.model.name),
@@ -86,7 +87,7 @@ def build_predictor(
     filled = [
         network.fill(encoder.weights) for network, encoder in zip(networks, encoders, strict=True)
     ]
-    familiarity = familiarity_of(uploads) if describer_in(head) else None
+    familiarity = familiarity_of(uploads, view) if describer_in(head) else None
     return Predictor(filled, head, card, familiarity)
 
 

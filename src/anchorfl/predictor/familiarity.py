@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from anchorfl.describe import Sums, summed
-from anchorfl.tensors import Tensors
+from anchorfl.describe import Sums
+from anchorfl.server import ServerView
 from anchorfl.wire import Upload
 
 DIRECTIONS, ROWS_PER_DIRECTION = 64, 20
@@ -53,16 +53,15 @@ class Familiarity(nn.Module):
         return torch.where(flat, found.clamp(min=LIMIT), found)
 
 
-def familiarity_of(uploads: Sequence[Upload]) -> Familiarity | None:
+def familiarity_of(uploads: Sequence[Upload], view: ServerView) -> Familiarity | None:
     """From the sums of all sites; None where an upload does not contain them."""
     if not all(upload.contains("sketch_moments") for upload in uploads):
         return None
-    return from_sums(summed(upload.statistic("sketch_moments") for upload in uploads))
+    return from_sums(view.sums(uploads))
 
 
-def from_sums(moments: Tensors) -> Familiarity | None:
+def from_sums(sums: Sums) -> Familiarity | None:
     """None where there are too few rows for a covariance."""
-    sums = Sums.of(moments)
     rows, known = float(sums.counts.sum()), sums.counts > 0
     means, within = sums.within
     means = means[:, known]

@@ -204,9 +204,8 @@ def show_parts(console: Console, data: bytes, title: str, class_names: Sequence[
 
 def say_span(console: Console, upload: Upload) -> None:
     """That there are fewer images here than numbers in a description, where it is so."""
-    if not upload.contains("sketch_moments"):
-        return
-    numbers = len(upload.statistic("sketch_moments")["cross"])
+    rows = upload.statistics.get("sketch_moments/cross", upload.statistics.get("sketch_moments/norms"))
+    numbers = len(rows) if rows is not None and rows.dim() else 0
     if upload.samples < numbers:
         images = counted(upload.samples, "image")
         span = f"{images}, {numbers:,} numbers: their span is these images'"

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from anchorfl.config import Config
 from anchorfl.data import ImageFacts
-from anchorfl.describe import NOT_SINGLE, Claim, in_full, packed_shapes
+from anchorfl.describe import NOT_SINGLE, Claim, factored_shapes, in_full, is_factored
 from anchorfl.errors import UserError
 from anchorfl.models import Runners
 from anchorfl.randomness import generator
@@ -189,8 +189,8 @@ def doubt_in_statistic(name: str, own: Tensors, claim: Claim) -> str | None:
     if not own:
         return "is missing"
     wanted = None if statistic.shapes is None else statistic.shapes(claim)
-    if wanted is not None and statistic.sums and "factor" in own:
-        wanted = packed_shapes(*wanted["cross"])
+    if wanted is not None and statistic.sums and is_factored(own):
+        wanted = factored_shapes(*wanted["cross"])
     shapes = {key: tuple(value.shape) for key, value in own.items()}
     if wanted is not None and shapes != wanted:
         return f"has the shapes {str(shapes)[:200]}, not {wanted}"
@@ -198,7 +198,7 @@ def doubt_in_statistic(name: str, own: Tensors, claim: Claim) -> str | None:
         kinds = NOT_SINGLE.get(key, (torch.float32,)) if statistic.sums else (torch.float32,)
         if value.dtype not in kinds:
             return f"{key} is of {value.dtype}, not {' or '.join(map(str, kinds))}"
-    full = in_full(own)
+    full = in_full(own) if statistic.sums else own
     for key, value in {**own, **full}.items():
         if not value.isfinite().all():
             return f"{key} has values that are not finite"

@@ -56,7 +56,7 @@ def believe(rule: str, uploads: Sequence[Upload], min_count: int) -> Belief:
     """`off` believes everybody; the others also cap what a site counts for."""
     if rule == "off":
         return Belief(uploads)
-    uploads = [upload.in_full() for upload in uploads]
+    uploads = [upload.with_plain_sums() for upload in uploads]
     judged = (trimmed if rule == "capped" else cross_checked)(uploads, min_count)
     pairs = zip(judged.uploads, shares(uploads), strict=True)
     return replace(judged, uploads=[scaled(each, share) for each, share in pairs])

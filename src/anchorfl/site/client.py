@@ -13,7 +13,7 @@ from torch import Tensor
 
 from anchorfl.compute import Batch, Steps, Stopwatch, images_at_once, send, synchronise
 from anchorfl.data import ImageStore
-from anchorfl.describe import packed
+from anchorfl.describe import factored
 from anchorfl.models import Encoder
 from anchorfl.objective import ClientFacts, Losses, Moment
 from anchorfl.randomness import generator, seeded
@@ -253,7 +253,7 @@ class Client:
         made: Tensors = {}
         for name, own in totals.items():
             if wanted[name].sums:
-                own = packed(own, self.config.describe.sums or "fp32")
+                own = factored(own, self.config.describe.sums or "fp32")
             made |= prefixed(name, own)
             if wanted[name].lasting:
                 self.lasting |= prefixed(name, own)

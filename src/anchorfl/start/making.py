@@ -155,6 +155,7 @@ def describing(
     kept = {name: value.detach().cpu().clone() for name, value in weights.items()}
     tensors = {"kernels": sketch.kernels.cpu(), "offsets": sketch.offsets.cpu()}
     name = public_name(options.encoder)
-    card = {**asdict(options), "encoder": name, "shape": list(shape)}
+    crop = config_of(options, device).data.crop
+    card = {**asdict(options), "encoder": name, "shape": list(shape), "crop": crop}
     card["weights"] = None if options.weights is None else Path(options.weights).name
     return Start(name, facts, kept, tensors, basis, card)

@@ -11,6 +11,9 @@ from torch import Tensor
 from anchorfl.wire.codec import unpack
 from anchorfl.wire.upload import Upload
 
+FACTORED = (
+    "per site: a server reconstructs each site's sums; with describe.sums=fp32 it needs the total"
+)
 KNOWN = {"client", "network", "task", "samples", "site", "telemetry"}
 
 WEIGHTS = (
@@ -90,8 +93,10 @@ def part(name: str, value: Tensor) -> Part:
 
 def worded(name: str, kind: str, size: int, shape: str) -> Part:
     unknown = ("unknown to this program", "per site", "anything: ask who put it there")
-    words = WEIGHTS if kind.startswith("weights") else WORDS.get(kind, unknown)
-    return Part(name, size, shape, *words)
+    what, of_whom, reveals = WEIGHTS if kind.startswith("weights") else WORDS.get(kind, unknown)
+    if kind.endswith("moments") and name.endswith(("/counts", "/means", "/norms", "/factor")):
+        of_whom = FACTORED
+    return Part(name, size, shape, what, of_whom, reveals)
 
 
 def by_kind(parts: list[Part]) -> Iterator[Part]:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from anchorfl.config import Config
 from anchorfl.data import ImageFacts, Shape
-from anchorfl.describe import Describer, Sketch, Stages, lengthened
+from anchorfl.describe import Describer, Sketch, Stages, in_single
 from anchorfl.errors import UserError
 from anchorfl.models import build_encoder, public_name
 from anchorfl.tensors import Tensors, prefixed, section
@@ -92,7 +92,7 @@ class Start:
             raise ValueError("kernels")
         if offsets.shape != kernels.shape[:1] or self.basis.dim() != 2:
             raise ValueError("offsets")
-        numbers = {**self.tensors(), "basis": lengthened(self.basis)}
+        numbers = {**self.tensors(), "basis": in_single(self.basis)}
         if not all(value.isfinite().all() for value in numbers.values()):
             raise ValueError("numbers")
 
@@ -110,7 +110,7 @@ class Start:
             encoder.load_state_dict(self.weights)
             stages = Stages(encoder, self.encoder, self.facts, shape, mirrored)
             sketch = Sketch(shape, self.sketch["kernels"], self.sketch["offsets"], mirrored)
-            describer = Describer(sketch, stages, lengthened(self.basis[:, :width]))
+            describer = Describer(sketch, stages, in_single(self.basis[:, :width]))
             with torch.no_grad():
                 describer(torch.zeros(1, *shape))
         except RuntimeError as error:

@@ -71,11 +71,12 @@ class Upload:
             raise UserError(lacks(name))
         return in_full(section(self.statistics, name))
 
-    def in_full(self) -> Upload:
-        """The same upload, its sums in full precision."""
+    def with_plain_sums(self) -> Upload:
+        """The same upload, its sums as X'X and X'Y in single precision."""
         statistics: Tensors = {}
         for name in {key.partition("/")[0] for key in self.statistics}:
-            statistics |= prefixed(name, self.statistic(name))
+            own = {key: value.float() for key, value in self.statistic(name).items()}
+            statistics |= prefixed(name, own)
         return replace(self, statistics=statistics)
 
     def to_bytes(self) -> bytes:
@@ -122,14 +123,12 @@ class Upload:
 
 def widened(statistics: Tensors) -> Tensors:
     """Up to format 3 sums in 16 bits were shares of the largest, `scale` what a share is worth."""
-    found: Tensors = {}
-    for key, value in statistics.items():
-        name, _, part = key.rpartition("/")
-        scale = statistics.get(f"{name}/scale")
-        if scale is None or scale.numel() != 1:
-            found[key] = value
-        elif part != "scale":
-            found[key] = value.float() * scale.float()
+    found = dict(statistics)
+    for name in [key.removesuffix("/scale") for key in statistics if key.endswith("/scale")]:
+        own = section(statistics, name)
+        if own.keys() == {"triangle", "cross", "scale"} and own["scale"].numel() == 1:
+            scale = found.pop(f"{name}/scale").float()
+            found |= {f"{name}/{part}": own[part].float() * scale for part in ("triangle", "cross")}
     return found
 
 

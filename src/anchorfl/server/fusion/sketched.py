@@ -72,7 +72,7 @@ class SketchDiscriminant(OnSketches):
     """Linear discriminant analysis of a fixed, untrained sketch of the image; it uses no encoder.
 
     Scores are log-likelihoods of normal distributions with one covariance, from the clients' sums. How
-    far its diagonal is raised follows from sums in full precision by generalised cross-validation.
+    far its diagonal is raised follows from the sums by generalised cross-validation.
     """
 
     score_temperature = 0.12
