@@ -159,6 +159,32 @@ def views() -> list[Row]:
     return rows
 
 
+SMALL = {"cifar10": "CIFAR-10", "fashion-mnist": "Fashion-MNIST", "digits": "digits"}
+
+
+@table("start-small")
+def on_a_cpu() -> list[Row]:
+    """A `small-cnn` made on two cores: accuracy held out, on test images, and megabytes up."""
+    rows = [["data", "the start takes, s", "sites", "epochs", "rule"]]
+    rows[0] += ["from scratch: held out", "test", "MB", "from a start: held out", "test", "MB"]
+    found = {(x["data"], x["method"], x["start"]): x for x in lines("start-small.jsonl")}
+    for data, name in SMALL.items():
+        for method, rule in (("none", "sketch-lda"), ("v4", "sketch-guided")):
+            plain, started = (found[data, method, start] for start in (False, True))
+            about = [name, f"{started['start_seconds']}", str(plain["sites"]), str(plain["epochs"])]
+            cells = [
+                cell
+                for own in (plain, started)
+                for cell in (
+                    percent(own["validation"][rule]),
+                    percent(own["test"][rule]),
+                    f"{own['MB'][rule]:.1f}",
+                )
+            ]
+            rows.append([*about, f"`{rule}`", *cells])
+    return rows
+
+
 CLIENTS = (5, 10, 20, 50, 100)
 BY_CLIENTS = {
     "from scratch, sums alone: `sketch-lda`": ("scratch", "sketch-lda"),
