@@ -132,6 +132,7 @@ def against_clients() -> plt.Figure:
     axes.set_xscale("log")
     axes.set_xticks(CLIENTS, [str(each) for each in CLIENTS])
     axes.minorticks_off()
+    axes.yaxis.set_major_locator(mpl.ticker.MultipleLocator(5))
     axes.set(xlabel="sites", ylabel="test accuracy, %")
     axes.set_title("CIFAR-10, alpha 0.1, 20 epochs: accuracy against the number of sites")
     axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)

@@ -13,8 +13,7 @@ from anchorfl.runs import percent
 FROM_A_START = {
     "sketch-lda": (
         "nobody trains: sums alone",
-        "`anchorfl run none data.name=cifar10 model.weights=start.safetensors"
-        " describe.width=4000 seed=1`",
+        "`anchorfl run none data.name=cifar10 model.weights=start.safetensors describe.width=6000`",
     ),
     "sketch-guided": ("**one exchange**", "`anchorfl run presets/start-cifar10.yaml seed=1`"),
     "joint-sketch-ridge": ("two exchanges", "the same run"),

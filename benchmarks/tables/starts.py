@@ -10,12 +10,12 @@ from benchmarks.tables.fusion import of_seeds
 from anchorfl.runs import Summary, percent
 
 STARTED = {
-    "CIFAR-10, 5": ("cifar10", "cifar10-k5"),
-    "CIFAR-10, 10": ("cifar10-k10", "cifar10-k10"),
-    "SVHN, 5": ("svhn", "svhn-k5"),
-    "CIFAR-100, 5": ("cifar100", "cifar100-k5"),
+    "CIFAR-10, 5": "cifar10-k5",
+    "CIFAR-10, 10": "cifar10-k10",
+    "SVHN, 5": "svhn-k5",
+    "CIFAR-100, 5": "cifar100-k5",
 }
-"""Column: the data set, or the runs, from scratch, and the runs from a start."""
+"""Column: the runs from a start; those from scratch on the same draws, where there are, are `scratch-`."""
 
 
 def started(prefix: str) -> list[Summary]:
@@ -24,19 +24,14 @@ def started(prefix: str) -> list[Summary]:
 
 @table("start")
 def from_a_start() -> list[Row]:
-    """alpha 0.05; the mean over seeds and their standard deviation, in a column on the same draws."""
-    scratch = [x for x in lines("fusions-h200.jsonl") if x["method"] == "v4" and x["alpha"] == 0.05]
+    """alpha 0.05; from a start the mean over seeds and their standard deviation, from scratch seed 1."""
     rows = [["", *STARTED]]
     for rule, name in (
         ("sketch-guided", "from scratch, one exchange"),
         ("joint-sketch-ridge", "from scratch, two"),
     ):
-        cells = []
-        for data, prefix in STARTED.values():
-            seeds = [int(path.name[-1]) for path in RECORDS.glob(f"start/{prefix}-*")]
-            own = [x["accuracy"][rule] for x in scratch if x["dataset"] == data and x["seed"] in seeds]
-            own = own or [each.final_accuracy[rule] for each in started(f"scratch-{prefix}")]
-            cells.append(of_seeds(own))
+        found = [started(f"scratch-{prefix}") for prefix in STARTED.values()]
+        cells = [percent(own[0].final_accuracy[rule]) if own else "not measured" for own in found]
         rows.append([name, *cells])
     for rule, name in (
         ("sketch-lda", "start, nobody trains: `sketch-lda`"),
@@ -44,62 +39,48 @@ def from_a_start() -> list[Row]:
         ("sketch-guided", "**start, one exchange: `sketch-guided`**"),
         ("joint-sketch-ridge", "**start, two: `joint-sketch-ridge`**"),
     ):
-        found = [started(prefix) for _, prefix in STARTED.values()]
+        found = [started(prefix) for prefix in STARTED.values()]
         rows.append([name, *(of_seeds([x.final_accuracy[rule] for x in own]) for own in found)])
     for name, rule in (
         ("MB up per client, one exchange", "sketch-guided"),
         ("two", "joint-sketch-ridge"),
     ):
-        sizes = [(started(p)[0].fusion_bytes or {})[rule] for _, p in STARTED.values()]
+        sizes = [(started(p)[0].fusion_bytes or {})[rule] for p in STARTED.values()]
         rows.append([name, *(f"{size / 1e6:.0f}" for size in sizes)])
-    times = [statistics.median(x.train_seconds for x in started(p)) for _, p in STARTED.values()]
+    times = [statistics.median(x.train_seconds for x in started(p)) for p in STARTED.values()]
     rows.append(["training, s on one H200", *(f"{each:.0f}" for each in times)])
     return rows
 
 
 DATA = ("cifar10", "cifar100", "svhn")
-NETWORKS = {
-    "none": "synthetic pictures",
-    "crop06": "the same, `--crop 0.6`",
-    "earlier-none": "without signs, views mirrored",
-    "imagenet": "ImageNet (EfficientNet-Lite0)",
+NONE = {
+    ("synthetic pictures", 3000): ("none-cifar10-3000", "none-cifar100-3000", None),
+    ("synthetic pictures", 6000): ("none-cifar10-6000", "none-cifar100-6000", None),
+    ("the same, `--crop 0.6`", 6000): (
+        "crop06-cifar10-k5-seed1",
+        "crop06-cifar100-k5-seed1",
+        "svhn-k5-seed1",
+    ),
+    ("ImageNet (EfficientNet-Lite0)", 3000): ("imagenet-cifar10-3000", "imagenet-cifar100-3000", None),
 }
-
-
-TRAINED = {
-    ("crop06", "cifar10", 6000): "crop06-cifar10-k5-seed1",
-    ("crop06", "cifar100", 6000): "crop06-cifar100-k5-seed1",
-    ("crop06", "svhn", 6000): "svhn-k5-seed1",
-    ("none", "cifar100", 4000): "cifar100-k5-seed1",
-    ("none", "svhn", 4000): "earlier-svhn-k5-seed1",
-}
-"""Runs whose clients trained: their sums are the same."""
-
-
-def sums_alone(kind: str, data: str, width: int) -> Summary | None:
-    name = TRAINED.get((kind, data, width), f"{kind}-{data}-{width}")
-    return run(f"start/{name}").summary if (RECORDS / "start" / name).is_dir() else None
+"""Runs by network, numbers and data; where clients trained, sums are what they are without."""
 
 
 @table("start-none")
 def nobody_trains() -> list[Row]:
     """Sums alone; what is in brackets is of ridge regression on the same sums."""
     rows = [["network", "`describe.width`", "CIFAR-10", "CIFAR-100", "SVHN", "MB up per client"]]
-    for kind, name in NETWORKS.items():
-        for width in (3000, 4000, 6000):
-            ends = [sums_alone(kind, data, width) for data in DATA]
-            known = [end for end in ends if end is not None]
-            if not known:
-                continue
-            cells = [
-                "not measured"
-                if end is None
-                else f"{percent(end.final_accuracy['sketch-lda'])}"
-                f" ({percent(end.final_accuracy['sketch-ridge'])})"
-                for end in ends
-            ]
-            sizes = [(end.fusion_bytes or {})["sketch-lda"] / 1e6 for end in known]
-            rows.append([name, f"{width:,}", *cells, f"{min(sizes):.1f} to {max(sizes):.1f}"])
+    for (network, width), names in NONE.items():
+        ends = [run(f"start/{name}").summary if name else None for name in names]
+        cells = [
+            "not measured"
+            if end is None
+            else f"{percent(end.final_accuracy['sketch-lda'])}"
+            f" ({percent(end.final_accuracy['sketch-ridge'])})"
+            for end in ends
+        ]
+        sizes = [(end.fusion_bytes or {})["sketch-lda"] / 1e6 for end in ends if end is not None]
+        rows.append([network, f"{width:,}", *cells, f"{min(sizes):.1f} to {max(sizes):.1f}"])
     return rows
 
 
@@ -117,8 +98,9 @@ def pictures() -> list[Row]:
 
 
 BY_CROP = {
-    "0.2, 4,000 numbers, earlier rules": ("cifar10-k5", "cifar100-k5", "earlier-svhn-k5"),
-    "0.6, 6,000 numbers": ("crop06-cifar10-k5", "crop06-cifar100-k5", "svhn-k5"),
+    "CIFAR-10": {"0.2": "cifar10-k5", "0.6": "crop06-cifar10-k5"},
+    "CIFAR-100": {"0.2": "cifar100-k5", "0.6": "crop06-cifar100-k5"},
+    "SVHN": {"0.2, 4,000 numbers, earlier rules": "earlier-svhn-k5", "0.6": "svhn-k5"},
 }
 
 
@@ -132,9 +114,9 @@ def by_crop() -> list[Row]:
         "two": "joint-sketch-ridge",
     }
     rows = [["data", "`--crop`", *rules]]
-    for place, name in enumerate(("CIFAR-10", "CIFAR-100", "SVHN")):
-        for views, prefixes in BY_CROP.items():
-            ends = [end.final_accuracy for end in started(prefixes[place])]
+    for name, prefixes in BY_CROP.items():
+        for views, prefix in prefixes.items():
+            ends = [end.final_accuracy for end in started(prefix)]
             rows.append(
                 [name, views, *(of_seeds([end[rule] for end in ends]) for rule in rules.values())]
             )

@@ -10,7 +10,7 @@ from benchmarks.tables.starts import started
 
 from anchorfl.runs import percent
 
-NETWORKS = {"crop-0.6": "synthetic pictures, `--crop 0.6`", "imagenet": "ImageNet"}
+NETWORKS = {"crop-0.2": "synthetic pictures", "imagenet": "ImageNet"}
 PRECISIONS = ("fp32", "fp16", "fp8")
 
 
@@ -60,9 +60,9 @@ SMALL = {
 }
 """Runs of sweep-guided.yaml under today's rules: data, clients, rounds in trust.jsonl."""
 FROM_A_START = {
-    "CIFAR-10, five clients, from a start": "crop06-cifar10-k5",
-    "CIFAR-10, ten clients, from a start": "crop06-cifar10-k10",
-    "CIFAR-100, five clients, from a start": "crop06-cifar100-k5",
+    "CIFAR-10, five clients, from a start": "cifar10-k5",
+    "CIFAR-10, ten clients, from a start": "cifar10-k10",
+    "CIFAR-100, five clients, from a start": "cifar100-k5",
     "SVHN, five clients, from a start": "svhn-k5",
 }
 """Runs of a ResNet-18 under the same rules, their records under `start/`."""
