@@ -15,7 +15,7 @@ STARTED = {
     "SVHN, 5": "svhn-k5",
     "CIFAR-100, 5": "cifar100-k5",
 }
-"""Column: the runs from a start; those from scratch on the same draws, where there are, are `scratch-`."""
+"""Column: the runs from a start; those from scratch on the same draws are called `scratch-`."""
 
 
 def started(prefix: str) -> list[Summary]:
@@ -24,7 +24,7 @@ def started(prefix: str) -> list[Summary]:
 
 @table("start")
 def from_a_start() -> list[Row]:
-    """alpha 0.05; from a start the mean over seeds and their standard deviation, from scratch seed 1."""
+    """alpha 0.05; from a start the mean and standard deviation over seeds, from scratch seed 1."""
     rows = [["", *STARTED]]
     for rule, name in (
         ("sketch-guided", "from scratch, one exchange"),
