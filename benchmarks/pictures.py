@@ -11,9 +11,9 @@ from pathlib import Path
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 from benchmarks.run_pictures import pictures_of_the_demo
-from benchmarks.tables.figures import RECORDS, run
+from benchmarks.tables.figures import RECORDS, lines, run
 from benchmarks.tables.fusion import five_from_scratch
-from benchmarks.tables.starts import CLIENTS, by_clients, pretrained
+from benchmarks.tables.starts import CLIENTS, by_clients, pretrained, started
 
 from anchorfl.report.png_plots import Quantities
 from anchorfl.runs import percent
@@ -140,10 +140,39 @@ def against_clients() -> plt.Figure:
     return figure
 
 
+def against_bytes() -> plt.Figure:
+    """Accuracy against what a client sends, sums in 8 bits, from records."""
+    colours = {"none": COOL, "crop-0.2": WARM, "imagenet": INK}
+    names = {"none": "sketch", "crop-0.2": "synthetic pictures", "imagenet": "ImageNet network"}
+    trained = {"sketch-guided": ("one exchange", "s"), "joint-sketch-ridge": ("two", "D")}
+    figure, both = plt.subplots(1, 2, figsize=(10.5, 3.6), layout="constrained")
+    for axes, (data, title) in zip(
+        both, (("cifar10", "CIFAR-10"), ("cifar100", "CIFAR-100")), strict=True
+    ):
+        known = [x for x in lines("widths.jsonl") if (x["data"], x["sums"]) == (data, "fp8")]
+        for start, colour in colours.items():
+            own = sorted((x["MB"], 100 * x["sketch-lda test"]) for x in known if x["start"] == start)
+            sizes, shares = zip(*own, strict=True)
+            axes.plot(
+                sizes, shares, color=colour, marker="o", ms=4, label=f"{names[start]}, nobody trains"
+            )
+        ends = started(f"{data}-k5")
+        for rule, (exchanges, mark) in trained.items():
+            size = (ends[0].fusion_bytes or {})[rule] / 1e6
+            share = 100 * statistics.mean(end.final_accuracy[rule] for end in ends)
+            axes.plot(size, share, mark, color=WARM, ms=7, label=f"synthetic pictures, {exchanges}")
+        axes.set(xscale="log", xlabel="MB up per client", ylabel="test accuracy, %", title=title)
+        axes.xaxis.set_major_formatter(Quantities())
+        axes.spines[["top", "right"]].set_visible(False)
+    both[1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    return figure
+
+
 DRAWN = {
     "flow.png": flow,
     "start.png": starts,
     "clients.png": against_clients,
+    "bytes.png": against_bytes,
     "explosion.png": explosion,
 }
 

@@ -1,11 +1,12 @@
 """How many numbers describe an image, in how many bits their sums travel, and what that is worth.
 
-    python -m benchmarks.widths data.name=NAME model.weights=START [KEY=VALUE ...] \
+    python -m benchmarks.widths data.name=NAME [model.weights=START] [KEY=VALUE ...] \
         >> benchmarks/records/widths.jsonl
 
 Nobody trains: five clients (alpha 0.05, seed 1) send sums of their images' descriptions, of a tenth of
 the training images none. A JSON line per width and precision: accuracy of `sketch-lda` and
 `sketch-ridge` on the images held out, to choose by, and on test images, and megabytes up per client.
+Without a start the sketch alone describes them, by as many numbers as `describe.filters` makes.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def described(describer: Describer, split: Split, device: torch.device) -> Tenso
 def compare(settings: dict[str, object]) -> None:
     config = resolve("none", {**USUAL, **settings})
     device, dataset = choose_device("auto"), load_dataset(config.data)
-    start = read_start(Path(str(config.model.weights)))
+    weights = config.model.weights
+    start = read_start(Path(weights)) if weights else None
     describer = describer_for(config, dataset.facts, start).to(device)
     known, asked = (described(describer, each, device) for each in (dataset.train, dataset.test))
     labels = torch.as_tensor(dataset.train.labels, device=device)
@@ -58,7 +60,8 @@ def compare(settings: dict[str, object]) -> None:
         "validation": (known[held_out], labels[held_out]),
         "test": (asked, torch.as_tensor(dataset.test.labels, device=device)),
     }
-    for width in (width for width in WIDTHS if width <= known.shape[1]):
+    most = known.shape[1]
+    for width in (each for each in WIDTHS if each <= most) if start else (most,):
         sums = []
         for own in (torch.as_tensor(each, device=device) for each in parts.clients):
             targets = torch.eye(dataset.facts.classes, device=device)[labels[own]]
@@ -72,7 +75,7 @@ def compare(settings: dict[str, object]) -> None:
             penalty = total.fit.penalty
             line: dict[str, object] = {
                 "data": dataset.name,
-                "start": Path(str(config.model.weights)).stem,
+                "start": Path(weights).stem if weights else "none",
                 "width": width,
                 "sums": precision,
                 "MB": round(sum(value.nbytes for value in sent[0].values()) / 1e6, 2),

@@ -10,24 +10,32 @@ from benchmarks.tables.starts import started
 
 from anchorfl.runs import percent
 
-NETWORKS = {"crop-0.2": "synthetic pictures", "imagenet": "ImageNet"}
+NETWORKS = {"none": "none: the sketch", "crop-0.2": "synthetic pictures", "imagenet": "ImageNet"}
 PRECISIONS = ("fp32", "fp16", "fp8")
+DATA = ("cifar10", "cifar100", "svhn")
+KINDS = {
+    "digits": "digits",
+    "fashion-mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "svhn": "SVHN",
+}
 
 
 @table("widths")
 def widths() -> list[Row]:
     """What more numbers and more bits buy, where nobody trains: `sketch-lda`."""
     found = lines("widths.jsonl")
-    rows = [["network", "`describe.width`", "MB per client", "CIFAR-10, held out", "test"]]
-    rows[0] += ["CIFAR-100, held out", "test"]
+    rows = [["network", "numbers", "MB per client"]]
+    rows[0] += [f"{KINDS[data]}, {which}" for data in DATA for which in ("held out", "test")]
     for start, name in NETWORKS.items():
-        for width in dict.fromkeys(x["width"] for x in found if x["start"] == start):
+        for width in sorted({x["width"] for x in found if x["start"] == start}):
             own = {
                 (x["data"], x["sums"]): x for x in found if (x["start"], x["width"]) == (start, width)
             }
             sizes = ", ".join(f"{own['cifar10', kind]['MB']:.1f}" for kind in PRECISIONS)
             cells = []
-            for data in ("cifar10", "cifar100"):
+            for data in DATA:
                 by_kind = [own.get((data, kind), {}) for kind in PRECISIONS]
                 held_out = [each.get("sketch-lda validation") for each in by_kind]
                 known = held_out[0] is not None
@@ -66,15 +74,6 @@ FROM_A_START = {
     "SVHN, five clients, from a start": "svhn-k5",
 }
 """Runs of a ResNet-18 under the same rules, their records under `start/`."""
-
-
-KINDS = {
-    "digits": "digits",
-    "fashion-mnist": "Fashion-MNIST",
-    "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100",
-    "svhn": "SVHN",
-}
 
 
 def both_rules(found: dict[str, Any] | None, how: str) -> str:

@@ -101,7 +101,7 @@ def test_a_second_upload_of_a_site_is_refused_or_replaces_the_first(
 
 @pytest.mark.parametrize("sums", ["fp32", "fp8"])
 def test_a_description_is_held_to_the_same(sums: str) -> None:
-    server, uploads = a_round(fusion="joint-sketch-ridge", **{"describe.sums": sums})
+    server, uploads = a_round(fusion="joint-sketch-ridge,sketch-lda", **{"describe.sums": sums})
     admitted = server.receive(uploads)
     request = server.request(admitted)
     assert request is not None
@@ -120,5 +120,9 @@ def test_a_description_is_held_to_the_same(sums: str) -> None:
         lie = type(answers[0])(answers[0].client, worse, answers[0].task)
         with pytest.raises(UserError, match="the description of site 0: joint sketch moments"):
             server.receive_descriptions(admitted, [each.to_bytes() for each in (lie, *answers[1:])])
+    other = {name: value.clone() for name, value in admitted[1].statistics.items()}
+    more = type(answers[0])(answers[0].client, {**answers[0].statistics, **other}, answers[0].task)
+    with pytest.raises(UserError, match=r"site 0: contains .* nobody asked for"):
+        server.receive_descriptions(admitted, [each.to_bytes() for each in (more, *answers[1:])])
     with pytest.raises(UserError, match="site 4 has not answered"):
         server.receive_descriptions(admitted, [each.to_bytes() for each in answers[:4]])

@@ -23,7 +23,7 @@ from anchorfl.engine.run_data import data_of, facts_of
 from anchorfl.engine.running import read_begun, run_in_folder
 from anchorfl.engine.server_run import Received, fuse_files, request_of
 from anchorfl.engine.site_run import SiteOptions, describe_site, read_site, rehearse, site_upload
-from anchorfl.engine.stored_uploads import packed, start_of, uploads_of, write_uploads
+from anchorfl.engine.stored_uploads import start_of, uploads_of, write_uploads
 
 __all__ = [
     "QUIET",
@@ -51,7 +51,6 @@ __all__ = [
     "facts_of",
     "fuse_again",
     "fuse_files",
-    "packed",
     "read_begun",
     "read_site",
     "rehearse",

@@ -16,7 +16,7 @@ from anchorfl.engine.checkpoints import Checkpoints, last_good, remove_unusable
 from anchorfl.engine.events import Listener, MetricsWriter, RunEnded, Warned
 from anchorfl.engine.federation import Federation
 from anchorfl.engine.ledger import Ledger
-from anchorfl.engine.stored_uploads import keep_start, packed, write_uploads
+from anchorfl.engine.stored_uploads import keep_start, messages_of, write_uploads
 from anchorfl.errors import UserError
 from anchorfl.files import locked, remove_leftovers
 from anchorfl.registry import LISTENERS, TRACKERS
@@ -128,7 +128,7 @@ def train_in(folder: RunFolder, federation: Federation, listeners: tuple[Listene
         with saying_what_to_change(folder.path):
             outcome = federation.run(str(folder.path))
             writer.close()
-            data = packed(outcome.uploads)
+            data = messages_of(outcome.uploads)
             sizes = {client: len(content) for client, content in data.items()}
             status = "stopped" if federation.stopping else "finished"
             folder.write_summary(ledger.summary(status, outcome, sizes))

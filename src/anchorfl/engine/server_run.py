@@ -15,7 +15,7 @@ from anchorfl.engine.data_warnings import undescribed_classes
 from anchorfl.engine.events import RunEnded, Warned, Written, as_record
 from anchorfl.engine.ledger import environment
 from anchorfl.engine.running import named_listeners
-from anchorfl.engine.stored_uploads import keep_start, packed, write_uploads
+from anchorfl.engine.stored_uploads import keep_start, messages_of, write_uploads
 from anchorfl.errors import UserError
 from anchorfl.files import write_whole
 from anchorfl.runs import Run, RunFolder, Summary, read_run
@@ -112,7 +112,7 @@ def fuse_files(
     config = task.config.replace_general(out=str(out), device=str(device))
     folder.write_config(config)
     write_whole(folder.metrics, records)
-    data = packed(received.uploads)
+    data = messages_of(received.uploads)
     folder.write_summary(summary_of(task, received, data, warned, device))
     keep_start(folder, task.start)
     write_uploads(folder, received.uploads, data)

@@ -12,7 +12,7 @@ from anchorfl.runs import Run, RunFolder
 from anchorfl.wire import Start, Upload, complete, frozen_from_bytes, frozen_to_bytes
 
 
-def packed(uploads: Sequence[Upload]) -> dict[int, bytes]:
+def messages_of(uploads: Sequence[Upload]) -> dict[int, bytes]:
     """By client, what travels."""
     return {upload.client: upload.to_bytes() for upload in uploads}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,7 +17,7 @@ from anchorfl.randomness import generator
 from anchorfl.registry import METHODS, STATISTICS
 from anchorfl.server.fusion import SKETCH, Fusion
 from anchorfl.tensors import Tensors, section
-from anchorfl.wire import Upload, complete, lacks
+from anchorfl.wire import Description, Upload, complete, lacks
 
 HEADER = 1_000_000
 """Bytes that a message may have beside its tensors."""
@@ -96,7 +96,7 @@ class Admission:
         return (
             self.doubt_in_counts(upload.class_counts)
             or self.doubt_in_weights(upload)
-            or self.doubt_in_statistics(upload, exchange, widths)
+            or self.doubt_in_statistics(upload, upload.statistics, range(1, exchange + 1), widths)
         )
 
     def doubt_in_site(self, upload: Upload) -> str | None:
@@ -147,19 +147,23 @@ class Admission:
             return "its answers are not finite, or without bound"
         return None
 
-    def doubt_in_statistics(self, upload: Upload, exchange: int, widths: Sequence[int]) -> str | None:
+    def doubt_in_statistics(
+        self, upload: Upload, statistics: Tensors, exchanges: Iterable[int], widths: Sequence[int]
+    ) -> str | None:
+        """Of an upload's statistics, or of those alone that came in one of the exchanges."""
         counts = upload.class_counts
         leaving = counts * (counts >= self.config.upload.min_count)
-        own = [self.width_of(upload)] if upload.trained else []
-        claims = {1: Claim(leaving, own, self.described)}
-        if exchange == 2:
-            claims[2] = Claim(leaving, widths, self.described)
-        known = {name: claims[each] for each in claims for name in self.needed(each)}
-        for key in upload.statistics:
+        encoders = {1: [self.width_of(upload)] if upload.trained else [], 2: widths}
+        known = {
+            name: Claim(leaving, encoders[each], self.described)
+            for each in exchanges
+            for name in self.needed(each)
+        }
+        for key in statistics:
             if "/" not in key or key.partition("/")[0] not in known:
                 return f"contains {key[:80]}, which nobody asked for"
         for name, claim in known.items():
-            reason = doubt_in_statistic(name, section(upload.statistics, name), claim)
+            reason = doubt_in_statistic(name, section(statistics, name), claim)
             if reason is not None:
                 return f"{name.replace('_', ' ')}: {reason}"
         return None
@@ -171,11 +175,15 @@ class Admission:
         """Of the features of all encoders that a second exchange describes samples under."""
         return [self.width_of(upload) for upload in uploads if upload.trained]
 
-    def refuse_descriptions(self, uploads: Sequence[Upload]) -> None:
-        """UserError where what a site answered to a second exchange cannot be true."""
+    def refuse_descriptions(
+        self, uploads: Sequence[Upload], descriptions: Sequence[Description]
+    ) -> None:
+        """UserError where an answer to a second exchange, now part of its upload, cannot be true."""
         widths = self.widths_of(uploads)
+        answers = {each.client: each.statistics for each in descriptions}
         for upload in uploads:
-            reason = self.doubt_in_statistics(upload, 2, widths)
+            own = {key: upload.statistics[key] for key in answers[upload.client]}
+            reason = self.doubt_in_statistics(upload, own, [2], widths)
             if reason is not None:
                 raise UserError(f"the description of site {upload.client}: {reason}")
 

@@ -94,8 +94,9 @@ class Server:
         self, uploads: Sequence[Upload], messages: Sequence[bytes]
     ) -> list[Upload]:
         """The same out of bytes, held to what an upload is held to."""
-        whole = self.with_descriptions(uploads, [Description.from_bytes(data) for data in messages])
-        self.admission.refuse_descriptions(whole)
+        descriptions = [Description.from_bytes(data) for data in messages]
+        whole = self.with_descriptions(uploads, descriptions)
+        self.admission.refuse_descriptions(whole, descriptions)
         return whole
 
     def fuse(self, uploads: Sequence[Upload]) -> dict[str, Fused]:
