@@ -11,9 +11,9 @@ from pathlib import Path
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 from benchmarks.run_pictures import pictures_of_the_demo
-from benchmarks.tables.figures import RECORDS, lines, run
-from benchmarks.tables.fusion import five_from_scratch
+from benchmarks.tables.figures import lines, run
 from benchmarks.tables.starts import CLIENTS, by_clients, pretrained, started
+from benchmarks.tables.sums import KINDS
 
 from anchorfl.report.png_plots import Quantities
 from anchorfl.runs import percent
@@ -55,32 +55,25 @@ def flow() -> plt.Figure:
 
 
 def starts() -> plt.Figure:
-    """What a common start adds, from records: CIFAR-10, alpha 0.05, five clients, seeds 1 to 3."""
-    scratch = five_from_scratch()
-    paths = sorted(RECORDS.glob("start/cifar10-k5-*"))
-    started = [run(f"start/{path.name}").summary.final_accuracy for path in paths]
+    """What a common start adds, from records: CIFAR-10, alpha 0.05, five clients, seed 1."""
+    kinds = {"scratch-cifar10-k5-seed1": (-0.19, PALE), "cifar10-k5-seed1": (0.19, WARM)}
     rules = {
-        "averaged features": ("normalised-feature-mean", None),
-        "class means": ("class-mean", "class-mean"),
-        "nobody trains": ("sketch-ridge", "sketch-lda"),
-        "one exchange": ("sketch-guided", "sketch-guided"),
-        "two exchanges": ("joint-sketch-ridge", "joint-sketch-ridge"),
+        "class means": "class-mean",
+        "nobody trains": "sketch-lda",
+        "one exchange": "sketch-guided",
+        "two exchanges": "joint-sketch-ridge",
     }
     figure, axes = plt.subplots(figsize=(9, 3.2))
-    for place, (before, after) in enumerate(rules.values()):
-        for shift, rule, found, colour in (
-            (-0.19, before, scratch, PALE),
-            (0.19, after, started, WARM),
-        ):
-            if rule is None:
-                continue
-            mean = statistics.mean(each[rule] for each in found)
-            height = 100 * mean
+    for name, (shift, colour) in kinds.items():
+        shares = run(f"start/{name}").summary.final_accuracy
+        for place, rule in enumerate(rules.values()):
+            height = 100 * shares[rule]
             axes.bar(place + shift, height, 0.36, color=colour, edgecolor=INK, linewidth=0.6)
-            axes.text(place + shift, height + 1, percent(mean), ha="center", size=9, color=INK)
+            axes.text(place + shift, height + 1, percent(shares[rule]), ha="center", size=9, color=INK)
     axes.set_xticks(range(len(rules)), list(rules))
     axes.set(ylim=(0, 100), ylabel="test accuracy, %")
-    axes.set_title("CIFAR-10, five clients, alpha 0.05: from scratch (pale) and from a common start")
+    title = "CIFAR-10, five clients, alpha 0.05, seed 1: from scratch (pale) and from a common start"
+    axes.set_title(title, fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
 
@@ -141,27 +134,28 @@ def against_clients() -> plt.Figure:
 
 
 def against_bytes() -> plt.Figure:
-    """Accuracy against what a client sends, sums in 8 bits, from records."""
-    colours = {"none": COOL, "crop-0.2": WARM, "imagenet": INK}
-    names = {"none": "sketch", "crop-0.2": "synthetic pictures", "imagenet": "ImageNet network"}
+    """Accuracy against what a client sends, from records: sums in 8 bits, of the sketch in 32."""
+    kinds = {
+        "none": ("sketch", "fp32", COOL),
+        "start": ("synthetic pictures", "fp8", WARM),
+        "imagenet": ("ImageNet network", "fp8", INK),
+    }
     trained = {"sketch-guided": ("one exchange", "s"), "joint-sketch-ridge": ("two", "D")}
     figure, both = plt.subplots(1, 2, figsize=(10.5, 3.6), layout="constrained")
-    for axes, (data, title) in zip(
-        both, (("cifar10", "CIFAR-10"), ("cifar100", "CIFAR-100")), strict=True
-    ):
-        known = [x for x in lines("widths.jsonl") if (x["data"], x["sums"]) == (data, "fp8")]
-        for start, colour in colours.items():
-            own = sorted((x["MB"], 100 * x["sketch-lda test"]) for x in known if x["start"] == start)
-            sizes, shares = zip(*own, strict=True)
-            axes.plot(
-                sizes, shares, color=colour, marker="o", ms=4, label=f"{names[start]}, nobody trains"
-            )
+    for axes, data in zip(both, ("cifar10", "cifar100"), strict=True):
+        known = [x for x in lines("widths.jsonl") if x["data"] == data]
+        for start, (name, precision, colour) in kinds.items():
+            own = [x for x in known if (x["start"], x["sums"]) == (start, precision)]
+            points = sorted((x["MB"], 100 * x["sketch-lda test"]) for x in own)
+            label = f"{name}, nobody trains"
+            axes.plot(*zip(*points, strict=True), color=colour, marker="o", ms=4, label=label)
         ends = started(f"{data}-k5")
         for rule, (exchanges, mark) in trained.items():
             size = (ends[0].fusion_bytes or {})[rule] / 1e6
             share = 100 * statistics.mean(end.final_accuracy[rule] for end in ends)
             axes.plot(size, share, mark, color=WARM, ms=7, label=f"synthetic pictures, {exchanges}")
-        axes.set(xscale="log", xlabel="MB up per client", ylabel="test accuracy, %", title=title)
+        axes.set(xscale="log", xlabel="MB up per client", title=KINDS[data])
+        axes.set(ylabel="test accuracy, %")
         axes.xaxis.set_major_formatter(Quantities())
         axes.spines[["top", "right"]].set_visible(False)
     both[1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)

@@ -70,7 +70,7 @@ def compare(settings: dict[str, object]) -> None:
             rows = with_constant(known[own[leaving], :width])
             sums.append(second_moments(rows, targets[leaving]))
         for precision in PRECISIONS:
-            sent = [factored(each, precision) for each in sums]
+            sent = [factored(each, precision, width if start else 0) for each in sums]
             total = Sums.of(summed(map(in_full, sent)))
             penalty = total.fit.penalty
             line: dict[str, object] = {

@@ -52,7 +52,6 @@ def from_a_start() -> list[Row]:
     return rows
 
 
-DATA = ("cifar10", "cifar100", "svhn")
 NONE = {
     ("synthetic pictures", 3000): ("none-cifar10-3000", "none-cifar100-3000", None),
     ("synthetic pictures", 6000): ("none-cifar10-6000", "none-cifar100-6000", None),

@@ -10,8 +10,7 @@ from benchmarks.tables.starts import started
 
 from anchorfl.runs import percent
 
-NETWORKS = {"none": "none: the sketch", "crop-0.2": "synthetic pictures", "imagenet": "ImageNet"}
-PRECISIONS = ("fp32", "fp16", "fp8")
+NETWORKS = {"none": "none: the sketch", "start": "synthetic pictures", "imagenet": "ImageNet"}
 DATA = ("cifar10", "cifar100", "svhn")
 KINDS = {
     "digits": "digits",
@@ -24,25 +23,27 @@ KINDS = {
 
 @table("widths")
 def widths() -> list[Row]:
-    """What more numbers and more bits buy, where nobody trains: `sketch-lda`."""
+    """What more numbers and bits buy, where nobody trains: `sketch-lda`; tested by default bits."""
     found = lines("widths.jsonl")
     rows = [["network", "numbers", "MB per client"]]
     rows[0] += [f"{KINDS[data]}, {which}" for data in DATA for which in ("held out", "test")]
     for start, name in NETWORKS.items():
         for width in sorted({x["width"] for x in found if x["start"] == start}):
-            own = {
-                (x["data"], x["sums"]): x for x in found if (x["start"], x["width"]) == (start, width)
-            }
-            sizes = ", ".join(f"{own['cifar10', kind]['MB']:.1f}" for kind in PRECISIONS)
-            cells = []
-            for data in DATA:
-                by_kind = [own.get((data, kind), {}) for kind in PRECISIONS]
-                held_out = [each.get("sketch-lda validation") for each in by_kind]
-                known = held_out[0] is not None
-                cells.append(", ".join(map(percent, held_out)) if known else "not measured")
-                cells.append(percent(by_kind[-1]["sketch-lda test"]) if known else "not measured")
-            rows.append([name, f"{width:,}", sizes, *cells])
+            own = [x for x in found if (x["start"], x["width"]) == (start, width)]
+            sizes = [f"{x['MB']:.1f}" for x in own if x["data"] == DATA[0]]
+            cells = [cell for data in DATA for cell in held_out_and_test(start, data, own)]
+            rows.append([name, f"{width:,}", ", ".join(sizes), *cells])
     return rows
+
+
+def held_out_and_test(start: str, data: str, own: list[dict[str, Any]]) -> tuple[str, str]:
+    """By precision, and by the default: 32 bits of the sketch alone, else 8."""
+    found = [x for x in own if x["data"] == data]
+    if not found:
+        return "not measured", "not measured"
+    default = found[0 if start == "none" else -1]
+    held_out = ", ".join(percent(x["sketch-lda validation"]) for x in found)
+    return held_out, percent(default["sketch-lda test"])
 
 
 @table("sums")
@@ -74,6 +75,7 @@ FROM_A_START = {
     "SVHN, five clients, from a start": "svhn-k5",
 }
 """Runs of a ResNet-18 under the same rules, their records under `start/`."""
+NUMBERS = {5: "five", 10: "ten"}
 
 
 def both_rules(found: dict[str, Any] | None, how: str) -> str:
@@ -121,6 +123,11 @@ def guided() -> list[Row]:
     for name, kind in SMALL.items():
         own = [x["accuracy"] for x in lines("trust.jsonl") if x["images"] == "test" and same(x, kind)]
         rows.append(gains(name, [(x["guide"], x["m / S"]) for x in own]))
+    for x in lines("start-small.jsonl"):
+        if x["method"] == "v4" and x["data"] != "digits":
+            sites, how = NUMBERS[x["sites"]], ", from a small start" if x["start"] else ""
+            name = f"{KINDS[x['data']]}, {sites} clients, `small-cnn`, {x['epochs']} epochs{how}"
+            rows.append(gains(name, [(x["test"]["sketch-lda"], x["test"]["sketch-guided"])]))
     for name, prefix in FROM_A_START.items():
         own = [end.final_accuracy for end in started(prefix)]
         rows.append(gains(name, [(x["sketch-lda"], x["sketch-guided"]) for x in own]))

@@ -142,7 +142,7 @@ def lies(data: bytes) -> Iterator[Case]:
 
     yield "random sums", changed(data, noise), "counts|rows|squared mean"
     _, tensors = unpack("upload", data)
-    yield from lies_in_a_factor(data) if f"{SUMS}/factor" in tensors else lies_in_squares(data)
+    yield from lies_in_a_factor(data) if f"{SUMS}/factor16" in tensors else lies_in_squares(data)
 
     def long_mean(content: dict[str, object], own: Tensors) -> None:
         own["statistics/class_means/mean"] *= 3
@@ -198,6 +198,11 @@ def lies_in_a_factor(data: bytes) -> Iterator[Case]:
         own[f"{SUMS}/triangle"] = torch.zeros(3)
 
     yield "squares as well", changed(data, both), "shapes"
+
+    def half_a_column(content: dict[str, object], own: Tensors) -> None:
+        own[f"{SUMS}/factor16"] = own[f"{SUMS}/factor16"][:-1]
+
+    yield "half a column", changed(data, half_a_column), "shapes"
 
 
 def all_cases(data: bytes, seed: int) -> Iterator[Case]:

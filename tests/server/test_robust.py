@@ -90,7 +90,7 @@ def test_a_liar_whose_sums_travel_in_8_bits_is_found_and_counts_for_nothing() ->
         }
         labels = [label for label in rows for _ in range(count)]
         sums = second_moments(with_constant(torch.cat([*rows.values()])), torch.eye(3)[labels])
-        short = prefixed("sketch_moments", factored(sums, "fp8"))
+        short = prefixed("sketch_moments", factored(sums, "fp8", 3))
         means = {"class_means/mean": upload.statistics["class_means/mean"]}
         return replace(upload, statistics={**means, **short})
 

@@ -288,7 +288,9 @@ def test_sums_in_fewer_bytes_score_as_the_sums_do(start: tuple[Start, Path], tmp
         assert accuracy[None][rule] == pytest.approx(exact, abs=0.012)
     assert sizes["fp16"]["sketch-lda"] < 0.55 * sizes["fp32"]["sketch-lda"]
     assert sizes[None]["sketch-lda"] < 0.32 * sizes["fp32"]["sketch-lda"]
-    assert sizes[None]["joint-sketch-ridge"] < 0.5 * sizes["fp32"]["joint-sketch-ridge"]
+    for kind in ("fp16", None):
+        assert sizes[kind]["joint-sketch-ridge"] < 0.62 * sizes["fp32"]["joint-sketch-ridge"]
+    assert sizes[None]["joint-sketch-ridge"] < sizes["fp16"]["joint-sketch-ridge"]
 
 
 def test_a_basis_is_orthonormal_and_keeps_most_of_the_rows() -> None:

@@ -37,7 +37,7 @@ def start(
     width: Annotated[
         int,
         typer.Option(help="Numbers of the widest description; describe.width takes fewer.", min=1),
-    ] = 4000,
+    ] = 6000,
     crop: Annotated[
         float | None,
         typer.Option(

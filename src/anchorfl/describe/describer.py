@@ -93,6 +93,11 @@ class Describer(nn.Module):
         self.sketch, self.stages = sketch, stages
         self.register_buffer("basis", basis)
 
+    @property
+    def principal(self) -> int:
+        """How many of its numbers are principal components."""
+        return 0 if self.basis is None else self.basis.shape[1]
+
     def forward(self, images: Tensor) -> Tensor:
         rows = self.everything(images)
         if self.stages is None:

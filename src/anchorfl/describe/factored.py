@@ -3,10 +3,13 @@
 X'X itself bears no rounding: what tells classes apart is small beside the square of the mean, and
 rounding makes directions negative. A factor R of the scatter, R'R, has none whatever is rounded. Its
 entries are off by 0.02 % in 16 bits and by 3 % in 8, so that in units of the numbers' own variances
-every direction gains a variance of some 1e-8, or 1e-3.
+every direction gains a variance of some 1e-8, or 1e-3. Numbers that go together have directions of less
+than that, so 8 bits are for principal components, which hardly do, and other numbers keep 16.
 """
 
 from __future__ import annotations
+
+from math import isqrt
 
 import torch
 from torch import Tensor
@@ -18,7 +21,7 @@ MEAN_UNIT = 2.0**-12
 """Of means in half precision: small ones keep their digits, and a row of norm 10 fits."""
 EIGHT_BITS, UNIT = torch.float8_e4m3fn, 2.0**-8
 """4 of exponent, 3 of mantissa and a sign: in this unit from 2^-17 to 1 and above."""
-NOT_SINGLE = {"means": (torch.float16,), "factor": (torch.float16, torch.uint8)}
+NOT_SINGLE = {"means": torch.float16, "factor16": torch.float16, "factor8": torch.uint8}
 """Types other than single precision."""
 LEAST_RAISED, MOST_RAISED = -8, 0
 """Powers of ten. Sums in single precision know no variance below 1e-7 of a mean square."""
@@ -36,11 +39,12 @@ def in_single(values: Tensor) -> Tensor:
     return values.float()
 
 
-def factored(moments: Tensors, precision: str) -> Tensors:
+def factored(moments: Tensors, precision: str, principal: int) -> Tensors:
     """X'X and X'Y of rows [x 1] as they travel; fp32: as they are.
 
     Else class counts n_c, class means m_c, and R of S = X'X - sum_c n_c m_c m_c' = R'R, the scatter
-    within classes, R upper triangular (Cholesky): its columns' norms, and the columns of norm 1.
+    within classes, R upper triangular (Cholesky): its columns' norms, and the columns of norm 1, in
+    16 bits; fp8: those of the last `principal` numbers, which are principal components, in 8.
     """
     if precision == "fp32":
         return moments
@@ -52,13 +56,23 @@ def factored(moments: Tensors, precision: str) -> Tensors:
     scatter -= means @ sums.T
     factor = positive_factor(scatter, squares)
     norms = factor.norm(dim=0)
-    entries = (factor / norms)[triangle(len(norms), norms.device)]
+    entries, width = factor / norms, len(norms)
+    in_sixteen = width - principal if precision == "fp8" else width
+    first, last = by_precision(width, in_sixteen, factor.device)
     return {
         "counts": counts.float(),
         "means": (means / MEAN_UNIT).half(),
         "norms": norms.float(),
-        "factor": entries.half() if precision == "fp16" else in_eight_bits(entries),
+        "factor16": entries[first].half(),
+        "factor8": in_eight_bits(entries[last]),
     }
+
+
+def by_precision(width: int, first: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Masks of R's entries: those in its first columns, and those in the others."""
+    entries = triangle(width, device)
+    early = torch.arange(width, device=device) < first
+    return entries & early, entries & ~early
 
 
 def positive_factor(scatter: Tensor, squares: Tensor) -> Tensor:
@@ -76,7 +90,7 @@ def positive_factor(scatter: Tensor, squares: Tensor) -> Tensor:
 
 
 def is_factored(moments: Tensors) -> bool:
-    return moments.keys() == {"counts", "means", "norms", "factor"}
+    return moments.keys() == {"counts", "means", "norms", "factor16", "factor8"}
 
 
 def in_full(moments: Tensors) -> Tensors:
@@ -84,9 +98,11 @@ def in_full(moments: Tensors) -> Tensors:
     if not is_factored(moments):
         return moments
     counts, means = wide(moments["counts"]), wide(moments["means"]) * MEAN_UNIT
-    entries, width = in_single(moments["factor"]), len(means)
-    factor = entries.new_zeros(width, width)
-    factor[triangle(width, factor.device)] = entries
+    width, sixteen = len(means), len(moments["factor16"])
+    factor = torch.zeros(width, width, device=means.device)
+    first, last = by_precision(width, side(sixteen), factor.device)
+    factor[first] = in_single(moments["factor16"]).to(factor)
+    factor[last] = in_single(moments["factor8"]).to(factor)
     factor *= moments["norms"].to(factor) / factor.norm(dim=0).clamp(min=1e-30)
     cross = torch.cat([means * counts, counts[None]])
     gram = torch.cat([means, torch.ones_like(counts)[None]]) @ cross.T
@@ -94,12 +110,22 @@ def in_full(moments: Tensors) -> Tensors:
     return {"triangle": gram[triangle(width + 1, gram.device)], "cross": cross}
 
 
-def factored_shapes(columns: int, classes: int) -> dict[str, tuple[int, ...]]:
-    """Of what `factored` makes of rows of so many columns, the constant among them."""
-    width = columns - 1
+def side(entries: int) -> int:
+    """Of the triangle of so many entries."""
+    return (isqrt(8 * entries + 1) - 1) // 2
+
+
+def factored_shapes(columns: int, classes: int, sixteen: int) -> dict[str, tuple[int, ...]]:
+    """Of what `factored` makes of rows of so many columns, the constant among them.
+
+    So many entries of R are in 16 bits; shapes of whole columns are returned, whatever was said.
+    """
+    width, first = columns - 1, side(sixteen)
+    fine = first * (first + 1) // 2
     return {
         "counts": (classes,),
         "means": (width, classes),
         "norms": (width,),
-        "factor": (width * (width + 1) // 2,),
+        "factor16": (fine,),
+        "factor8": (width * (width + 1) // 2 - fine,),
     }

@@ -69,7 +69,7 @@ class Admission:
         if reason is None:
             frozen = {upload.network: self.frozen(upload.network)}
             upload = complete([upload], frozen, self.runners.device)[0]
-            reason = self.doubt(upload, exchange=1)
+            reason = self.doubt(upload, exchanges=1)
         return upload if reason is None else Refusal(reason, upload.client, upload.site)
 
     def largest(self) -> int:
@@ -91,12 +91,15 @@ class Admission:
         needs = sorted(self.config.needs)
         return [name for name in needs if STATISTICS.get(name).exchange == exchange]
 
-    def doubt(self, upload: Upload, exchange: int, widths: Sequence[int] = ()) -> str | None:
-        """Why the upload of a possible site is refused; `widths` of all features, for exchange 2."""
+    def doubt(self, upload: Upload, exchanges: int, widths: Sequence[int] = ()) -> str | None:
+        """Why the upload of a possible site is refused, after one exchange or two.
+
+        `widths` are those of all encoders' features, for the second.
+        """
         return (
             self.doubt_in_counts(upload.class_counts)
             or self.doubt_in_weights(upload)
-            or self.doubt_in_statistics(upload, upload.statistics, range(1, exchange + 1), widths)
+            or self.doubt_in_statistics(upload, upload.statistics, range(1, exchanges + 1), widths)
         )
 
     def doubt_in_site(self, upload: Upload) -> str | None:
@@ -153,9 +156,10 @@ class Admission:
         """Of an upload's statistics, or of those alone that came in one of the exchanges."""
         counts = upload.class_counts
         leaving = counts * (counts >= self.config.upload.min_count)
-        encoders = {1: [self.width_of(upload)] if upload.trained else [], 2: widths}
+        own = [self.width_of(upload)] if upload.trained else []
+        features = {1: own, 2: widths}
         known = {
-            name: Claim(leaving, encoders[each], self.described)
+            name: Claim(leaving, features[each], self.described)
             for each in exchanges
             for name in self.needed(each)
         }
@@ -198,14 +202,15 @@ def doubt_in_statistic(name: str, own: Tensors, claim: Claim) -> str | None:
         return "is missing"
     wanted = None if statistic.shapes is None else statistic.shapes(claim)
     if wanted is not None and statistic.sums and is_factored(own):
-        wanted = factored_shapes(*wanted["cross"])
+        columns, classes = wanted["cross"]
+        wanted = factored_shapes(columns, classes, own["factor16"].numel())
     shapes = {key: tuple(value.shape) for key, value in own.items()}
     if wanted is not None and shapes != wanted:
         return f"has the shapes {str(shapes)[:200]}, not {wanted}"
     for key, value in own.items():
-        kinds = NOT_SINGLE.get(key, (torch.float32,)) if statistic.sums else (torch.float32,)
-        if value.dtype not in kinds:
-            return f"{key} is of {value.dtype}, not {' or '.join(map(str, kinds))}"
+        kind = NOT_SINGLE.get(key, torch.float32) if statistic.sums else torch.float32
+        if value.dtype != kind:
+            return f"{key} is of {value.dtype}, not {kind}"
     full = in_full(own) if statistic.sums else own
     for key, value in {**own, **full}.items():
         if not value.isfinite().all():

@@ -253,7 +253,8 @@ class Client:
         made: Tensors = {}
         for name, own in totals.items():
             if wanted[name].sums:
-                own = factored(own, self.config.describe.sums or "fp32")
+                principal = self.trainer.describer.principal if wanted[name].described else 0
+                own = factored(own, self.config.describe.sums or "fp32", principal)
             made |= prefixed(name, own)
             if wanted[name].lasting:
                 self.lasting |= prefixed(name, own)

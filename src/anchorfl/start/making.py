@@ -45,7 +45,7 @@ class StartOptions:
     pictures: int
     epochs: int
     weights: str | None = None
-    width: int = 4000
+    width: int = 6000
     crop: float | None = None
     batch_size: int = 256
     lr: float = 0.3
