@@ -36,6 +36,7 @@ from anchorfl.wire import describer_for, read_start
 
 WIDTHS = (500, 1000, 2000, 3000, 4000, 5000, 6000)
 PRECISIONS = ("fp32", "fp16", "fp8")
+"""The last is of a start's description."""
 USUAL = {"partition.alpha": 0.05, "seed": 1, "data.validation": 0.1, "describe.width": max(WIDTHS)}
 
 
@@ -69,7 +70,7 @@ def compare(settings: dict[str, object]) -> None:
             leaving = targets.any(dim=1)
             rows = with_constant(known[own[leaving], :width])
             sums.append(second_moments(rows, targets[leaving]))
-        for precision in PRECISIONS:
+        for precision in PRECISIONS if start else PRECISIONS[:2]:
             sent = [factored(each, precision, width if start else 0) for each in sums]
             total = Sums.of(summed(map(in_full, sent)))
             penalty = total.fit.penalty

@@ -26,6 +26,7 @@ from anchorfl.describe import Describer, Sketch
 from anchorfl.server import ServerView
 from anchorfl.settings import resolve
 from anchorfl.site import Trainer
+from anchorfl.start import StartOptions, make_start
 from anchorfl.tensors import Tensors
 from anchorfl.wire import Task
 
@@ -34,6 +35,17 @@ FACTS = ImageFacts((1, 8, 8), 4, (0.5,), (0.25,))
 CPU = torch.device("cpu")
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "benchmarks" / "records"
+
+
+@pytest.fixture(scope="session")
+def small_start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A common start for digits, barely trained."""
+    options = StartOptions(
+        shape=(1, 8, 8), encoder="small-cnn", pictures=300, epochs=1, width=200, batch_size=64
+    )
+    file = tmp_path_factory.mktemp("start") / "small.safetensors"
+    file.write_bytes(make_start(options, lambda count: None).to_bytes())
+    return file
 
 
 def command(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:

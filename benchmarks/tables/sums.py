@@ -41,7 +41,7 @@ def held_out_and_test(start: str, data: str, own: list[dict[str, Any]]) -> tuple
     found = [x for x in own if x["data"] == data]
     if not found:
         return "not measured", "not measured"
-    default = found[0 if start == "none" else -1]
+    default = next(x for x in found if x["sums"] == ("fp32" if start == "none" else "fp8"))
     held_out = ", ".join(percent(x["sketch-lda validation"]) for x in found)
     return held_out, percent(default["sketch-lda test"])
 

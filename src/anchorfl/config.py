@@ -167,8 +167,8 @@ class DescribeOptions:
     )
     sums: str | None = option(
         None,
-        "sums travel in 32 bits or as a factor in 16, fp8: of principal components in 8;"
-        " unset: fp8 with a start, else fp32",
+        "bits of sums: fp32; fp16, as a factor; fp8, the same with a start's description in 8;"
+        " unset: fp8 with model.weights, else fp32",
         choices=("fp32", "fp16", "fp8"),
     )
 

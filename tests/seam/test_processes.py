@@ -19,7 +19,10 @@ from tests.seam.pipes import Process
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "v12-gamma": {"fusion": "sketch-guided,class-mean,feature-mean", "train": {"rounds": 3}},
-    "v4": {"fusion": "joint-sketch-ridge,joint-ridge", "train": {"rounds": 2, "evaluate_every": 2}},
+    "v4": {
+        "fusion": "joint-sketch-ridge,joint-ridge,sketch-lda",
+        "train": {"rounds": 2, "evaluate_every": 2},
+    },
     "fedavg": {"train": {"rounds": 3}},
     "fedproto": {"train": {"rounds": 3}},
     "none": {},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -136,7 +137,7 @@ def test_a_site_is_shown_how_few_images_it_has_and_the_counts_that_leave(place: 
     assert f"that leave: class 0: {counts[0]}, class 1: {counts[1]}; 0 of the others" in inspected
 
 
-def test_of_sums_in_8_bits_a_site_is_shown_the_same_and_that_they_are_its_own(place: Path) -> None:
+def test_of_sums_in_fewer_bits_a_site_is_shown_the_same_and_that_they_are_its_own(place: Path) -> None:
     settings = PRESET + "describe: {sums: fp8}\n"
     (place / "short.yaml").write_text(settings)
     told(place, "task", "new", "short.yaml", "classes.txt", "-o", "short.safetensors", "--grey")
@@ -144,6 +145,10 @@ def test_of_sums_in_8_bits_a_site_is_shown_the_same_and_that_they_are_its_own(pl
     inspected = " ".join(told(place, "inspect", "short.upload").split())
     assert "images, 576 numbers: their span" in inspected
     assert "sketch_moments (per site: a server reconstructs each site's sums" in inspected
+    parts = json.loads(told(place, "inspect", "short.upload", "--json"))
+    of_whom = {part["of_whom"] for part in parts if "sketch_moments" in part["name"]}
+    assert len(of_whom) == 1
+    assert "reconstructs each site's sums" in of_whom.pop()
     content, tensors = unpack("upload", (place / "short.upload").read_bytes())
     for name in ("counts", "means", "norms"):
         torn = {key: value for key, value in tensors.items() if not key.endswith(f"moments/{name}")}

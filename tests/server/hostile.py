@@ -201,8 +201,29 @@ def lies_in_a_factor(data: bytes) -> Iterator[Case]:
 
     def half_a_column(content: dict[str, object], own: Tensors) -> None:
         own[f"{SUMS}/factor16"] = own[f"{SUMS}/factor16"][:-1]
+        own[f"{SUMS}/factor8"] = torch.cat([own[f"{SUMS}/factor8"], torch.zeros(1).byte()])
 
     yield "half a column", changed(data, half_a_column), "shapes"
+
+    def no_number(content: dict[str, object], own: Tensors) -> None:
+        own[f"{SUMS}/factor8"][7] = 0xFF
+
+    yield "no number", changed(data, no_number), FINITE
+
+    def too_many(content: dict[str, object], own: Tensors) -> None:
+        own[f"{SUMS}/factor16"] = torch.zeros(10**6).half()
+
+    yield "too many", changed(data, too_many), "shapes|bytes, more than"
+
+    def scaled(factor: float) -> Callable[[dict[str, object], Tensors], None]:
+        def change(content: dict[str, object], own: Tensors) -> None:
+            for part in ("counts", "norms"):
+                own[f"{SUMS}/{part}"] *= factor
+
+        return change
+
+    for factor in (1000.0, 1e30, 2.0):
+        yield f"a factor x {factor:g}", changed(data, scaled(factor)), "counts|allow|finite"
 
 
 def all_cases(data: bytes, seed: int) -> Iterator[Case]:

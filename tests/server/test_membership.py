@@ -22,7 +22,7 @@ TWO = "joint-sketch-ridge,joint-ridge"
 GONE = 2
 
 
-def run(folder: Path, fusion: str, without: int | None = None, sums: str = "fp32") -> Path:
+def run(folder: Path, fusion: str, without: int | None = None, start: Path | None = None) -> Path:
     dataset = load_dataset(DataOptions())
     options = PartitionOptions(alpha=1.0, clients=4, seed=1)
     drawn = draw_partition(dataset.train.labels, options, 0.0, dataset.name)
@@ -33,19 +33,19 @@ def run(folder: Path, fusion: str, without: int | None = None, sums: str = "fp32
     place = folder.with_suffix(".json")
     replace(drawn, clients=clients).save(place, dataset.name, dataset.train.labels)
     words = {"train.rounds": 1, "fusion": fusion, "seed": 1, "threads": 1}
-    words |= {"partition.file": str(place), "describe.sums": sums}
+    words |= {"partition.file": str(place)} | ({"model.weights": str(start)} if start else {})
     Experiment("v4", **words, out=folder).run()
     return folder
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def runs(tmp_path_factory: pytest.TempPathFactory, small_start: Path) -> dict[str, Path]:
     place = tmp_path_factory.mktemp("membership")
     return {
         "all": run(place / "all", ONE),
         "fewer": run(place / "fewer", ONE, GONE),
-        "all, short": run(place / "all-short", ONE, sums="fp8"),
-        "fewer, short": run(place / "fewer-short", ONE, GONE, "fp8"),
+        "all, short": run(place / "all-short", ONE, start=small_start),
+        "fewer, short": run(place / "fewer-short", ONE, GONE, small_start),
         "all, two": run(place / "all-two", f"{TWO},sketch-ridge"),
         "fewer, two": run(place / "fewer-two", f"{TWO},sketch-ridge", GONE),
     }
@@ -71,9 +71,11 @@ def test_an_upload_that_came_late_was_there_in_time(runs: dict[str, Path], kind:
         torch.testing.assert_close(scores, in_time.evaluation.scores[name], atol=1e-6, rtol=0)
 
 
-def test_who_leaves_after_two_exchanges_in_8_bits_was_hardly_there(tmp_path: Path) -> None:
+def test_who_leaves_after_two_exchanges_in_few_bits_was_hardly_there(
+    tmp_path: Path, small_start: Path
+) -> None:
     """What remains was rounded with the leaving encoder's numbers in it."""
-    every, fewer = (run(tmp_path / str(gone), TWO, gone, "fp8") for gone in (None, GONE))
+    every, fewer = (run(tmp_path / str(gone), TWO, gone, small_start) for gone in (None, GONE))
     left = fuse_again(read_run(every), {}, every=False, gone=[GONE])
     never = fuse_again(read_run(fewer), {}, every=False)
     for name, scores in left.evaluation.scores.items():

@@ -117,14 +117,14 @@ def test_whom_several_contradict_is_left_out_and_two_who_contradict_each_other_a
 
 
 @pytest.mark.parametrize(
-    ("rule", "sums"), [("capped", "fp32"), ("cross-checked", "fp32"), ("cross-checked", "fp8")]
+    ("rule", "started"), [("capped", False), ("cross-checked", False), ("cross-checked", True)]
 )
-def test_honest_runs_lose_nothing(rule: str, sums: str, tmp_path: Path) -> None:
+def test_honest_runs_lose_nothing(rule: str, started: bool, tmp_path: Path, small_start: Path) -> None:
     settings = {
         "train": {"rounds": 8},
         "fusion": "sketch-guided",
         "seed": 2,
-        "describe": {"sums": sums},
+        **({"model": {"weights": str(small_start)}} if started else {}),
     }
     plain = Experiment("v4", **settings, out=tmp_path / "off").run()
     robust = Experiment("v4", **settings, server={"robust": rule}, out=tmp_path / rule).run()

@@ -3,8 +3,10 @@
 import pytest
 import torch
 
+from anchorfl.describe import factored, in_full, second_moments, with_constant
 from anchorfl.errors import UserError
 from anchorfl.settings import resolve
+from anchorfl.tensors import prefixed
 from anchorfl.wire import FORMAT, Task, Upload, codec, pack, unpack
 from tests.conftest import FACTS
 
@@ -66,7 +68,7 @@ def test_a_message_of_another_format_is_refused(monkeypatch: pytest.MonkeyPatch)
     data = upload.to_bytes()
     monkeypatch.undo()
     with pytest.raises(
-        UserError, match=f"upload is of format 99; this anchorfl reads formats 2, 3, {FORMAT}"
+        UserError, match=f"upload is of format 99; this anchorfl reads formats 2, 3, 4, {FORMAT}"
     ):
         Upload.from_bytes(data)
 
@@ -104,6 +106,23 @@ def test_sums_in_16_bits_of_the_format_before_are_read(monkeypatch: pytest.Monke
     for name, value in upload.statistic("sketch_moments").items():
         torch.testing.assert_close(value, sums[name], rtol=1e-3, atol=0)
     assert upload.statistic("class_means")["mean"].dtype == torch.float32
+
+
+@pytest.mark.parametrize("precision", ["fp16", "fp8"])
+def test_a_factor_of_the_format_before_is_read(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Format 4 wrote one factor, in 16 bits or in 8."""
+    sums = second_moments(with_constant(torch.rand(30, 5)), torch.eye(2)[torch.arange(30) % 2])
+    short = factored(sums, precision, principal=5)
+    parts = [short.pop("factor16"), short.pop("factor8")]
+    (short["factor"],) = [part for part in parts if len(part)]
+    monkeypatch.setattr(codec, "FORMAT", "4")
+    tensors = {"class_counts": torch.tensor([15, 15]), **prefixed("statistics/sketch_moments", short)}
+    old = pack("upload", {"client": 7}, tensors)
+    monkeypatch.undo()
+    again = Upload.from_bytes(old).statistic("sketch_moments")
+    wanted = in_full(factored(sums, precision, principal=5))
+    for name, value in again.items():
+        torch.testing.assert_close(value, wanted[name])
 
 
 def test_messages_without_their_content_are_refused() -> None:

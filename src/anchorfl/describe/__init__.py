@@ -2,6 +2,7 @@
 
 from anchorfl.describe.describer import Describer, Stages, principal_basis
 from anchorfl.describe.factored import (
+    FACTOR_PARTS,
     NOT_SINGLE,
     factored,
     factored_shapes,
@@ -28,6 +29,7 @@ from anchorfl.describe.regression import Sums, discriminant, ridge
 from anchorfl.describe.sketch import Sketch, dead_leaves
 
 __all__ = [
+    "FACTOR_PARTS",
     "NOT_SINGLE",
     "Claim",
     "Describer",

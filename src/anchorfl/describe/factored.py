@@ -15,12 +15,14 @@ import torch
 from torch import Tensor
 
 from anchorfl.describe.moments import full_gram, supported, triangle, wide
+from anchorfl.errors import UserError
 from anchorfl.tensors import Tensors
 
 MEAN_UNIT = 2.0**-12
 """Of means in half precision: small ones keep their digits, and a row of norm 10 fits."""
 EIGHT_BITS, UNIT = torch.float8_e4m3fn, 2.0**-8
 """4 of exponent, 3 of mantissa and a sign: in this unit from 2^-17 to 1 and above."""
+FACTOR_PARTS = {"counts", "means", "norms", "factor16", "factor8"}
 NOT_SINGLE = {"means": torch.float16, "factor16": torch.float16, "factor8": torch.uint8}
 """Types other than single precision."""
 LEAST_RAISED, MOST_RAISED = -8, 0
@@ -68,10 +70,10 @@ def factored(moments: Tensors, precision: str, principal: int) -> Tensors:
     }
 
 
-def by_precision(width: int, first: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Masks of R's entries: those in its first columns, and those in the others."""
+def by_precision(width: int, in_sixteen: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Masks of R's entries: those in so many first columns, and those in the others."""
     entries = triangle(width, device)
-    early = torch.arange(width, device=device) < first
+    early = torch.arange(width, device=device) < in_sixteen
     return entries & early, entries & ~early
 
 
@@ -90,24 +92,27 @@ def positive_factor(scatter: Tensor, squares: Tensor) -> Tensor:
 
 
 def is_factored(moments: Tensors) -> bool:
-    return moments.keys() == {"counts", "means", "norms", "factor16", "factor8"}
+    return moments.keys() == FACTOR_PARTS
 
 
 def in_full(moments: Tensors) -> Tensors:
     """X'X and X'Y, however they came: from a factor in double precision."""
     if not is_factored(moments):
         return moments
+    columns, classes = len(moments["norms"]) + 1, len(moments["counts"])
+    shapes = {name: tuple(value.shape) for name, value in moments.items()}
+    if shapes != factored_shapes(columns, classes, moments["factor16"].numel()):
+        raise UserError(f"sums whose parts do not fit each other: {str(shapes)[:200]}")
     counts, means = wide(moments["counts"]), wide(moments["means"]) * MEAN_UNIT
-    width, sixteen = len(means), len(moments["factor16"])
-    factor = torch.zeros(width, width, device=means.device)
-    first, last = by_precision(width, side(sixteen), factor.device)
+    factor = torch.zeros(columns - 1, columns - 1, device=means.device)
+    first, last = by_precision(len(factor), side(len(moments["factor16"])), factor.device)
     factor[first] = in_single(moments["factor16"]).to(factor)
     factor[last] = in_single(moments["factor8"]).to(factor)
     factor *= moments["norms"].to(factor) / factor.norm(dim=0).clamp(min=1e-30)
     cross = torch.cat([means * counts, counts[None]])
     gram = torch.cat([means, torch.ones_like(counts)[None]]) @ cross.T
     gram[:-1, :-1] += (factor.T @ factor).to(gram)
-    return {"triangle": gram[triangle(width + 1, gram.device)], "cross": cross}
+    return {"triangle": gram[triangle(columns, gram.device)], "cross": cross}
 
 
 def side(entries: int) -> int:
@@ -118,9 +123,11 @@ def side(entries: int) -> int:
 def factored_shapes(columns: int, classes: int, sixteen: int) -> dict[str, tuple[int, ...]]:
     """Of what `factored` makes of rows of so many columns, the constant among them.
 
-    So many entries of R are in 16 bits; shapes of whole columns are returned, whatever was said.
+    `sixteen` entries of R are in 16 bits: rounded down to whole columns, at most all of them, so that
+    any other number does not fit.
     """
-    width, first = columns - 1, side(sixteen)
+    width = columns - 1
+    first = min(side(sixteen), width)
     fine = first * (first + 1) // 2
     return {
         "counts": (classes,),

@@ -239,26 +239,25 @@ class Client:
 
         In the second exchange the encoders are everybody's.
         """
-        needed = {name: STATISTICS.get(name) for name in sorted(self.config.needs)}
-        wanted = {
-            name: statistic
-            for name, statistic in needed.items()
-            if statistic.exchange == exchange and not section(self.lasting, name)
-        }
+        every = {name: STATISTICS.get(name) for name in sorted(self.config.needs)}
+        needed = {name: each for name, each in every.items() if each.exchange == exchange}
+        made: Tensors = {}
+        for name in needed:
+            made |= prefixed(name, section(self.lasting, name))
+        wanted = {name: each for name, each in needed.items() if not section(made, name)}
         totals: dict[str, Tensors] = {}
         for samples in self._described(encoders) if wanted else ():
             for name, statistic in wanted.items():
                 own, sofar = statistic.make(samples), totals.get(name, {})
                 totals[name] = {key: sofar[key] + own[key] if sofar else own[key] for key in own}
-        made: Tensors = {}
         for name, own in totals.items():
             if wanted[name].sums:
-                principal = self.trainer.describer.principal if wanted[name].described else 0
+                principal = self.trainer.describer.principal if wanted[name].ends_in_description else 0
                 own = factored(own, self.config.describe.sums or "fp32", principal)
             made |= prefixed(name, own)
             if wanted[name].lasting:
                 self.lasting |= prefixed(name, own)
-        return {**self.lasting, **made}
+        return made
 
     def _described(self, encoders: Sequence[Encoder]) -> Iterator[Samples]:
         trainer, counts = self.trainer, self.class_counts.to(self.trainer.device)

@@ -70,15 +70,15 @@ class Statistic:
 
     `lasting` means that no training changes it, so that it is made once. `shapes` are those of its
     tensors, and `doubt` is why finite tensors of these shapes cannot be what they are said to be.
-    `sums` are X'X and X'Y, which travel as `describe.sums` says; of rows that end in a description,
-    if they are `described`.
+    `sums` are X'X and X'Y, which travel as `describe.sums` says; of rows whose last numbers before the
+    constant describe an image, where it `ends_in_description`.
     """
 
     make: Callable[[Samples], Tensors]
     exchange: int = 1
     lasting: bool = False
     sums: bool = False
-    described: bool = False
+    ends_in_description: bool = False
     shapes: Callable[[Claim], dict[str, tuple[int, ...]]] | None = None
     doubt: Callable[[Tensors, Claim], str | None] = lambda tensors, claim: None
 
@@ -143,7 +143,7 @@ STATISTICS.register("sketch_moments")(
         sketch_moments,
         lasting=True,
         sums=True,
-        described=True,
+        ends_in_description=True,
         shapes=lambda claim: moment_shapes(claim.described, claim),
         doubt=lambda own, claim: doubt_in_moments(own, claim.counts, 1.0),
     )
@@ -162,7 +162,7 @@ STATISTICS.register("joint_sketch_moments")(
         joint_sketch_moments,
         exchange=2,
         sums=True,
-        described=True,
+        ends_in_description=True,
         shapes=lambda claim: moment_shapes(joint_width(claim) + claim.described, claim),
         doubt=lambda own, claim: doubt_in_moments(own, claim.counts, joint_norm(claim) + 1.0),
     )

@@ -14,9 +14,9 @@ from torch import Tensor, uint8
 from anchorfl.errors import UserError
 from anchorfl.tensors import Tensors
 
-FORMAT = "4"
+FORMAT = "5"
 """Raised whenever what a message contains changes its meaning, the numbers of a sketch among it."""
-READABLE = ("2", "3", FORMAT)
+READABLE = ("2", "3", "4", FORMAT)
 
 
 def pack(kind: str, content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bytes:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from anchorfl.describe import FACTOR_PARTS
 from anchorfl.wire.codec import unpack
 from anchorfl.wire.upload import Upload
 
@@ -94,7 +95,7 @@ def part(name: str, value: Tensor) -> Part:
 def worded(name: str, kind: str, size: int, shape: str) -> Part:
     unknown = ("unknown to this program", "per site", "anything: ask who put it there")
     what, of_whom, reveals = WEIGHTS if kind.startswith("weights") else WORDS.get(kind, unknown)
-    if kind.endswith("moments") and name.endswith(("/counts", "/means", "/norms", "/factor")):
+    if kind.endswith("moments") and name.rpartition("/")[2] in FACTOR_PARTS:
         of_whom = FACTORED
     return Part(name, size, shape, what, of_whom, reveals)
 

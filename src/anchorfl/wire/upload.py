@@ -122,13 +122,18 @@ class Upload:
 
 
 def widened(statistics: Tensors) -> Tensors:
-    """Up to format 3 sums in 16 bits were shares of the largest, `scale` what a share is worth."""
+    """Sums of earlier formats: up to 3 shares of the largest, in 4 a factor in one precision."""
     found = dict(statistics)
     for name in [key.removesuffix("/scale") for key in statistics if key.endswith("/scale")]:
         own = section(statistics, name)
         if own.keys() == {"triangle", "cross", "scale"} and own["scale"].numel() == 1:
             scale = found.pop(f"{name}/scale").float()
             found |= {f"{name}/{part}": own[part].float() * scale for part in ("triangle", "cross")}
+    for name in [key.removesuffix("/factor") for key in statistics if key.endswith("/factor")]:
+        factor = found.pop(f"{name}/factor")
+        none = torch.zeros(0, device=factor.device)
+        both = (none.half(), factor) if factor.dtype == torch.uint8 else (factor, none.byte())
+        found |= dict(zip((f"{name}/factor16", f"{name}/factor8"), both, strict=True))
     return found
 
 
