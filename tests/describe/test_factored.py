@@ -1,5 +1,7 @@
 """Sums in a half and in a quarter of their bytes."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -13,6 +15,7 @@ from anchorfl.describe import (
     second_moments,
     with_constant,
 )
+from anchorfl.errors import UserError
 
 CLASSES = 4
 
@@ -144,3 +147,12 @@ def test_numbers_that_go_together_keep_16_bits() -> None:
     assert size(shortest) < size(short) < 0.5 * size(exact)
     assert least(in_full(short)) == pytest.approx(least(exact), rel=0.02)
     assert least(in_full(shortest)) > 3 * least(exact)
+
+
+@pytest.mark.parametrize("name", ["counts", "means", "norms", "factor16", "factor8"])
+@pytest.mark.parametrize("change", [lambda value: value[:-1], lambda value: value.flatten()[0]])
+def test_parts_that_do_not_fit_are_an_error(name: str, change: Callable[[Tensor], Tensor]) -> None:
+    short = factored(second_moments(*rows_far_from_nought(50)), "fp8", principal=20)
+    short[name] = change(short[name])
+    with pytest.raises(UserError, match="do not fit"):
+        in_full(short)

@@ -96,10 +96,10 @@ def is_factored(moments: Tensors) -> bool:
 
 
 def in_full(moments: Tensors) -> Tensors:
-    """X'X and X'Y, however they came: from a factor in double precision."""
+    """X'X and X'Y, however they came; in double precision where they came as a factor."""
     if not is_factored(moments):
         return moments
-    columns, classes = len(moments["norms"]) + 1, len(moments["counts"])
+    columns, classes = moments["norms"].numel() + 1, moments["counts"].numel()
     shapes = {name: tuple(value.shape) for name, value in moments.items()}
     if shapes != factored_shapes(columns, classes, moments["factor16"].numel()):
         raise UserError(f"sums whose parts do not fit each other: {str(shapes)[:200]}")
