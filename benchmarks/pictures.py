@@ -11,9 +11,8 @@ from pathlib import Path
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 from benchmarks.run_pictures import pictures_of_the_demo
-from benchmarks.tables.figures import lines, run
+from benchmarks.tables.figures import KINDS, lines, run
 from benchmarks.tables.starts import CLIENTS, by_clients, pretrained, started
-from benchmarks.tables.sums import KINDS
 
 from anchorfl.report.png_plots import Quantities
 from anchorfl.runs import percent

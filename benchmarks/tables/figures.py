@@ -22,6 +22,13 @@ DIARY = yaml.safe_load((HERE / "diary.yaml").read_text())
 RULES = ("feature-mean", "normalised-feature-mean", "class-mean", "sketch-guided")
 V10_FORMS = ("v10", "v10-slow-sigma", "v10-local-first", "v10-decoupled")
 V12_FORMS = ("v12-raw-cosine", "v12-raw-linear", "v12", "v12-batch", "v12-gamma", "log-annealed")
+KINDS = {
+    "digits": "digits",
+    "fashion-mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "svhn": "SVHN",
+}
 Row = list[str]
 TABLES: dict[str, Callable[[], list[Row]]] = {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from benchmarks.tables.figures import Row, lines, run, table
+from benchmarks.tables.figures import KINDS, Row, lines, run, table
 
 from anchorfl.runs import percent
 
@@ -44,8 +44,7 @@ def fusions() -> list[Row]:
     columns = [
         (data, alpha) for data in ("cifar10", "svhn", "cifar100") for alpha in (0.05, 0.1, 0.3, 0.5)
     ]
-    names = {"cifar10": "CIFAR-10", "svhn": "SVHN", "cifar100": "CIFAR-100"}
-    rows = [["", *(f"{names[d]} {a}" if a == 0.05 else str(a) for d, a in columns)]]
+    rows = [["", *(f"{KINDS[d]} {a}" if a == 0.05 else str(a) for d, a in columns)]]
     for rule, remark in FUSIONS.items():
         cells = []
         for data, alpha in columns:

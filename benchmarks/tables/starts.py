@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from benchmarks.tables.figures import RECORDS, Row, lines, run, table
+from benchmarks.tables.figures import KINDS, RECORDS, Row, lines, run, table
 from benchmarks.tables.fusion import of_seeds
 
 from anchorfl.runs import Summary, percent
@@ -134,13 +134,13 @@ def views() -> list[Row]:
         shown = " and ".join("whole" if share == 1 else f"{share:g}" for share in x["shown"])
         shown += ", mirrored too" if x.get("mirrored") else ""
         cells = [percent(x[rule]) for rule in ("owner", *rules)]
-        name = {"cifar10": "CIFAR-10", "svhn": "SVHN"}[x["data"]]
+        name = KINDS[x["data"]]
         how = [str(x["seed"]), f"{x['crop']:g}", f"{x.get('lr', 0.05):g}", shown]
         rows.append([name, x["start"], *how, *cells])
     return rows
 
 
-SMALL = {"cifar10": "CIFAR-10", "fashion-mnist": "Fashion-MNIST", "digits": "digits"}
+SMALL = ("cifar10", "fashion-mnist", "digits")
 
 
 @table("start-small")
@@ -149,10 +149,15 @@ def on_a_cpu() -> list[Row]:
     rows = [["data", "the start takes, s", "sites", "epochs", "rule"]]
     rows[0] += ["from scratch: held out", "test", "MB", "from a start: held out", "test", "MB"]
     found = {(x["data"], x["method"], x["start"]): x for x in lines("start-small.jsonl")}
-    for data, name in SMALL.items():
+    for data in SMALL:
         for method, rule in (("none", "sketch-lda"), ("v4", "sketch-guided")):
             plain, started = (found[data, method, start] for start in (False, True))
-            about = [name, f"{started['start_seconds']}", str(plain["sites"]), str(plain["epochs"])]
+            about = [
+                KINDS[data],
+                f"{started['start_seconds']}",
+                str(plain["sites"]),
+                str(plain["epochs"]),
+            ]
             cells = [
                 cell
                 for own in (plain, started)

@@ -5,20 +5,13 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from benchmarks.tables.figures import Row, lines, run, table
+from benchmarks.tables.figures import KINDS, Row, lines, run, table
 from benchmarks.tables.starts import started
 
 from anchorfl.runs import percent
 
 NETWORKS = {"none": "none: the sketch", "start": "synthetic pictures", "imagenet": "ImageNet"}
 DATA = ("cifar10", "cifar100", "svhn")
-KINDS = {
-    "digits": "digits",
-    "fashion-mnist": "Fashion-MNIST",
-    "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100",
-    "svhn": "SVHN",
-}
 
 
 @table("widths")
@@ -50,14 +43,14 @@ def held_out_and_test(start: str, data: str, own: list[dict[str, Any]]) -> tuple
 def sums() -> list[Row]:
     """The same trained encoders, their sums in 32 bits and in 8."""
     rows = [["data", "sums", "one exchange", "MB up", "two exchanges", "MB up"]]
-    for data, name in (("cifar10", "CIFAR-10"), ("cifar100", "CIFAR-100")):
+    for data in ("cifar10", "cifar100"):
         for kind, record in (("fp32", f"exact-{data}"), ("fp8", f"crop06-{data}-k5-seed1")):
             end = run(f"start/{record}").summary
             cells = []
             for rule in ("sketch-guided", "joint-sketch-ridge"):
                 size = f"{(end.fusion_bytes or {})[rule] / 1e6:.0f}"
                 cells += [percent(end.final_accuracy[rule]), size]
-            rows.append([name, kind, *cells])
+            rows.append([KINDS[data], kind, *cells])
     return rows
 
 

@@ -241,15 +241,13 @@ class Client:
         """
         every = {name: STATISTICS.get(name) for name in sorted(self.config.needs)}
         needed = {name: each for name, each in every.items() if each.exchange == exchange}
-        made: Tensors = {}
-        for name in needed:
-            made |= prefixed(name, section(self.lasting, name))
-        wanted = {name: each for name, each in needed.items() if not section(made, name)}
+        wanted = {name: each for name, each in needed.items() if not section(self.lasting, name)}
         totals: dict[str, Tensors] = {}
         for samples in self._described(encoders) if wanted else ():
             for name, statistic in wanted.items():
                 own, sofar = statistic.make(samples), totals.get(name, {})
                 totals[name] = {key: sofar[key] + own[key] if sofar else own[key] for key in own}
+        made: Tensors = {}
         for name, own in totals.items():
             if wanted[name].sums:
                 principal = self.trainer.describer.principal if wanted[name].ends_in_description else 0
@@ -257,7 +255,8 @@ class Client:
             made |= prefixed(name, own)
             if wanted[name].lasting:
                 self.lasting |= prefixed(name, own)
-        return made
+        every_made = {**self.lasting, **made}
+        return {key: every_made[key] for key in every_made if key.partition("/")[0] in needed}
 
     def _described(self, encoders: Sequence[Encoder]) -> Iterator[Samples]:
         trainer, counts = self.trainer, self.class_counts.to(self.trainer.device)
