@@ -13,38 +13,26 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from anchorfl.config import UploadOptions
-from anchorfl.data import ImageStore
-from anchorfl.engine import Federation
-from anchorfl.server import Belief, evaluate, fuse, server_view
 from anchorfl.settings import parse_words, read_preset, resolve
-from anchorfl.site import Client, Trainer
+from anchorfl.simulate import Simulation
 
 READ_AT = (0, 4, 9, 19, 29, 49)
 
 
 def main(preset: str, *words: str) -> None:
     settings = {**read_preset(Path(preset)), **parse_words(list(words))}
-    federation = Federation.prepare(resolve(str(settings.pop("method")), settings))
-    config, device = federation.config, federation.device
-    trainer = Trainer(federation.task, device)
-    store = ImageStore(federation.dataset.train, device)
-    test = ImageStore(federation.dataset.test, device)
-    classes = federation.dataset.facts.classes
-    owns = [(k, own) for k, own in enumerate(federation.partition.clients) if len(own)]
-    clients = [Client(k, trainer, store, own, classes) for k, own in owns]
+    simulation = Simulation.prepare(resolve(str(settings.pop("method")), settings))
+    config, engine = simulation.config, simulation.open()
     for number in range(config.train.rounds):
-        for client in clients:
-            client.train_round(number, lambda samples: None)
+        for _ in engine.train(number, lambda event: None):
+            pass
         for kind in ("recomputed", "running") if number in READ_AT else ():
-            for client in clients:
-                client.config = replace(config, upload=UploadOptions(batchnorm=kind))
-            uploads = [client.upload() for client in clients]
-            view = server_view(config, federation.dataset.facts, trainer.runners)
-            fused = fuse(config.fusion, Belief(uploads), trainer.runners, view)
-            accuracy = evaluate(fused, uploads, trainer.runners, test).accuracy()
+            for site in engine.sites:
+                site.config = replace(config, upload=replace(config.upload, batchnorm=kind))
+            accuracy = simulation.evaluate(engine).evaluation.accuracy()
             row = {"seed": config.seed, "round": number, "batchnorm": kind, **accuracy}
             print(json.dumps(row), flush=True)
+    engine.close()
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 """Every picture of README and docs: make docs-images.
 
-python -m benchmarks.pictures
+python -m benchmarks.pictures                   into docs/images
+python -m benchmarks.pictures FOLDER [ROUNDS]   elsewhere, the demo's of so few rounds
 """
 
 from __future__ import annotations
 
 import statistics
+import sys
 from pathlib import Path
 
 import matplotlib as mpl
@@ -14,7 +16,7 @@ from benchmarks.run_pictures import pictures_of_the_demo
 from benchmarks.tables.figures import KINDS, lines, run
 from benchmarks.tables.starts import CLIENTS, by_clients, pretrained, started
 
-from anchorfl.report.png_plots import Quantities
+from anchorfl.report.figures import Quantities
 from anchorfl.runs import percent
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
@@ -170,14 +172,16 @@ DRAWN = {
 }
 
 
-def main() -> None:
+def main(folder: str = str(IMAGES), rounds: str | None = None) -> None:
     mpl.use("Agg")
+    images = Path(folder)
+    images.mkdir(parents=True, exist_ok=True)
     for name, draw in DRAWN.items():
         figure = draw()
-        figure.savefig(IMAGES / name, dpi=150, bbox_inches="tight", facecolor="white")
+        figure.savefig(images / name, dpi=150, bbox_inches="tight", facecolor="white")
         plt.close(figure)
-    pictures_of_the_demo(IMAGES)
+    pictures_of_the_demo(images, rounds)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -13,9 +13,9 @@ from torch.utils.data import DataLoader, Dataset
 
 from anchorfl.config import Config
 from anchorfl.data import Augmentation, Split
-from anchorfl.models import Network
-from anchorfl.objective import Views
-from anchorfl.registry import BASE_TERMS, METHODS
+from anchorfl.methods import METHODS
+from anchorfl.nn import Network
+from anchorfl.objective import BASE_TERMS, Views
 
 
 class TwoViews(Dataset[tuple[Tensor, Tensor, int]]):
@@ -46,9 +46,7 @@ def train_client(
     terms = [BASE_TERMS.get(name) for name in METHODS.get(config.method).base_terms]
     device = next(network.parameters()).device
     views = TwoViews(torch.from_numpy(own.images), torch.from_numpy(own.labels), recipe)
-    loader = DataLoader(
-        views, options.batch_size, shuffle=True, num_workers=workers, pin_memory=workers > 0
-    )
+    loader = DataLoader(views, options.batch, shuffle=True, num_workers=workers, pin_memory=workers > 0)
     optimizer = torch.optim.SGD(network.parameters(), options.lr, options.momentum)
     accuracy = 0.0
     for _ in range(epochs):
@@ -65,7 +63,7 @@ def train_client(
             nn.utils.clip_grad_norm_(network.parameters(), options.clip_norm)
             optimizer.step()
             seen += loss.item()
-        accuracy = evaluated(network, test, options.batch_size)
+        accuracy = evaluated(network, test, options.batch)
     return accuracy
 
 

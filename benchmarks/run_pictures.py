@@ -17,16 +17,21 @@ PAGES = {"report.png": "v12-batch-seed1/report.html"}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
-def pictures_of_the_demo(images: Path) -> None:
-    """Three minutes on two cores."""
+def pictures_of_the_demo(images: Path, rounds: str | None = None) -> None:
+    """Three minutes on two cores, unless the rounds are fewer than its own."""
+    shorter = [] if rounds is None else ["--rounds", rounds]
     with TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, "-m", "anchorfl", "demo"], cwd=folder, check=True)
-        demo = Path(folder, "runs", "demo")
-        for name, made in FIGURES.items():
-            shutil.copyfile(demo / made, images / name)
-        for name, page in PAGES.items():
-            if not photograph(demo / page, images / name):
-                print(f"{name} is left as it was: no Chromium here draws {page}")
+        subprocess.run([sys.executable, "-m", "anchorfl", "demo", *shorter], cwd=folder, check=True)
+        take(Path(folder, "runs", "demo"), images)
+
+
+def take(demo: Path, images: Path) -> None:
+    """From a finished demo's folder."""
+    for name, made in FIGURES.items():
+        shutil.copyfile(demo / made, images / name)
+    for name, page in PAGES.items():
+        if not photograph(demo / page, images / name):
+            print(f"{name} is left as it was: no Chromium here draws {page}")
 
 
 def photograph(page: Path, picture: Path) -> bool:

@@ -15,29 +15,28 @@ import sys
 from pathlib import Path
 
 import torch
+from benchmarks.shared import described
 from torch import Tensor
 
-from anchorfl.compute import choose_device, images_at_once
+from anchorfl.compute import choose_device
 from anchorfl.data import Dataset, load_dataset
 from anchorfl.describe import Sums, discriminant, ridge, second_moments, with_constant
+from anchorfl.messages import read_start
+from anchorfl.prepare import describer_for
 from anchorfl.settings import parse_words, resolve
-from anchorfl.wire import describer_for, read_start
 
 SIZES = (500, 1000, 2000, 4000, 10_000, 40_000)
 HELD_OUT, WITH_START, SEED = 8000, 10_000, 11
 FIXED_SHRINKAGE, FIXED_RIDGE = 0.03, 0.001
 
 
-def described(dataset: Dataset, chosen: Tensor, settings: dict[str, object]) -> Tensor:
+def rows_of(dataset: Dataset, chosen: Tensor, settings: dict[str, object]) -> Tensor:
     """[x 1] of these training images."""
     config = resolve("none", {**settings, "seed": SEED})
     start = read_start(Path(str(settings["model.weights"]))) if "model.weights" in settings else None
     device = choose_device("auto")
     describer = describer_for(config, dataset.facts, start).to(device)
-    images = torch.as_tensor(dataset.train.images)[chosen]
-    side = dataset.facts.shape[1]
-    parts = images.split(min(500, images_at_once(device, side * side)))
-    return with_constant(torch.cat([describer(part.to(device).float() / 255) for part in parts]))
+    return with_constant(described(describer, torch.as_tensor(dataset.train.images)[chosen], device))
 
 
 def penalties(sums: Sums) -> dict[str, tuple[float, float]]:
@@ -53,7 +52,7 @@ def compare(settings: dict[str, object]) -> None:
     held_out = min(HELD_OUT, len(labels) // 5)
     most = min(len(labels), held_out + (WITH_START if start else SIZES[-1]))
     chosen = torch.randperm(len(labels), generator=torch.Generator().manual_seed(SEED))[:most]
-    rows, labels = described(dataset, chosen, settings), labels[chosen]
+    rows, labels = rows_of(dataset, chosen, settings), labels[chosen]
     asked, true = rows[:held_out], labels[:held_out].to(rows.device)
     for size in (*(size for size in SIZES if size < most - held_out), most - held_out):
         fitted = slice(held_out, held_out + size)

@@ -1,16 +1,16 @@
 """What files and Flower add to a federation of three sites, against one process.
 
-    python -m benchmarks.transport > benchmarks/records/transport.jsonl
+    python -m benchmarks.transport [--tiny] [--no-flower] > benchmarks/records/transport.jsonl
 
 Digits as pictures at three sites, V4, two rounds: uploads of 1 MB (small-cnn) and 45 MB (resnet18).
 On Flower everything is on this machine's loopback, without certificates. A line per way and size.
+`--tiny`: the small uploads alone, of 300 pictures.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -19,10 +19,11 @@ import time
 from pathlib import Path
 
 import numpy as np
+from benchmarks.shared import without_tiny
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from anchorfl.report.on_flower import QUIET
+from anchorfl.transport.flower_run import QUIET
 
 SITES = ("north", "south", "west")
 PRESET = """
@@ -38,9 +39,10 @@ device: cpu
 ENV = {**os.environ, **QUIET, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 
-def pictures(folder: Path) -> None:
+def pictures(folder: Path, most: int | None) -> None:
     digits = load_digits()
-    for number, (image, label) in enumerate(zip(digits.images, digits.target, strict=True)):
+    pairs = list(zip(digits.images, digits.target, strict=True))[:most]
+    for number, (image, label) in enumerate(pairs):
         home = folder / "sites" / SITES[number % 3] / str(label)
         home.mkdir(parents=True, exist_ok=True)
         Image.fromarray((image * 255 / 16).astype(np.uint8)).save(home / f"{number:05d}.png")
@@ -48,7 +50,7 @@ def pictures(folder: Path) -> None:
 
 
 def timed(folder: Path, *words: str) -> float:
-    """Seconds of a command of anchorfl."""
+    """Seconds of a command of anchorfl; it ends this one where it fails."""
     started = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-m", "anchorfl", *words], cwd=folder, env=ENV, capture_output=True, text=True
@@ -107,20 +109,25 @@ def on_flower(folder: Path) -> dict[str, float]:
             process.wait()
 
 
-def main() -> None:
-    for model in ("small-cnn", "resnet18"):
-        folder = Path(tempfile.mkdtemp())
-        pictures(folder)
-        (folder / "x.yaml").write_text(PRESET.replace("MODEL", model))
-        ways = {"one process": {"run": timed(folder, "run", "x.yaml", "data.root=sites", "out=run")}}
-        ways["files"] = by_files(folder)
-        size = (folder / "north.upload").stat().st_size
+def compare(folder: Path, model: str, most: int | None, flower: bool) -> None:
+    pictures(folder, most)
+    (folder / "x.yaml").write_text(PRESET.replace("MODEL", model))
+    ways = {"one process": {"run": timed(folder, "run", "x.yaml", "data.root=sites", "out=run")}}
+    ways["files"] = by_files(folder)
+    size = (folder / "north.upload").stat().st_size
+    if flower:
         ways["Flower"] = on_flower(folder)
-        for way, parts in ways.items():
-            rounded = {name: round(value, 1) for name, value in parts.items()}
-            print(json.dumps({"way": way, "model": model, "upload_bytes": size, "seconds": rounded}))
-        shutil.rmtree(folder)
+    for way, parts in ways.items():
+        rounded = {name: round(value, 1) for name, value in parts.items()}
+        print(json.dumps({"way": way, "model": model, "upload_bytes": size, "seconds": rounded}))
+
+
+def main(*words: str) -> None:
+    named, tiny = without_tiny(words)
+    for model in ("small-cnn",) if tiny else ("small-cnn", "resnet18"):
+        with tempfile.TemporaryDirectory() as folder:
+            compare(Path(folder), model, 300 if tiny else None, "--no-flower" not in named)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -13,30 +13,24 @@ import json
 import sys
 
 import torch
+from benchmarks.shared import finished
 
-from anchorfl.compute import choose_device
-from anchorfl.data import ImageStore
-from anchorfl.engine import data_of, start_of, uploads_of
-from anchorfl.runs import read_run
-from anchorfl.server import Fused, evaluate, runners_for, server_view
-from anchorfl.server.fusion.class_mean import owners
-from anchorfl.server.fusion.sketched import GuidedHead, SketchGuided
-from anchorfl.settings import parse_words
+from anchorfl.data import ImageStore, Shard
+from anchorfl.fusion.class_mean import owners
+from anchorfl.fusion.sketched import GuidedHead, SketchGuided
+from anchorfl.server import Fused
 
 
-def trusted(folder: str, root: str | None) -> dict[str, object]:
-    run, device = read_run(folder), choose_device("auto")
-    config, dataset = run.config, data_of(run, root)
-    runners = runners_for(config, dataset.facts, device)
-    uploads = uploads_of(run, device)
-    runners.evaluation_mode(upload.encoder for upload in uploads)
+def trusted(folder: str, words: list[str]) -> dict[str, object]:
+    run, dataset, server = finished(folder, words)
+    uploads, device = list(server.uploads.values()), server.device
+    server.runners.evaluation_mode(upload.encoder for upload in uploads)
     rule = SketchGuided()
     encoders = rule.encoders(uploads)
-    view = server_view(config, dataset.facts, runners, start_of(run))
-    head = rule.head(uploads, encoders, view)
+    head = rule.head(uploads, encoders, server.view)
     assert isinstance(head, GuidedHead)
     own = owners(uploads, rule.q, device, head.guide.knows())
-    most, apart = rule.trust(own, uploads, view.sums(uploads).fit.explained)
+    most, apart = rule.trust(own, uploads, server.view.sums(uploads).fit.explained)
     weights = {"m": most, "m / S": most / apart, "m / S^2": most / apart**2, "guide": 1e6}
     fused = {
         name: Fused(encoders, GuidedHead(head.owners, head.guide, weight), 0.0)
@@ -45,7 +39,7 @@ def trusted(folder: str, root: str | None) -> dict[str, object]:
     held_out = json.loads(run.files.partition.read_text())["validation"]
     split = dataset.train if held_out else dataset.test
     asked = torch.tensor(held_out) if held_out else torch.arange(len(split))
-    accuracy = evaluate(fused, uploads, runners, ImageStore(split, device), asked).accuracy()
+    accuracy = server.evaluate(fused, Shard(ImageStore(split, device), asked)).accuracy()
     settings = ("data.name", "model.name", "partition.clients", "partition.alpha", "train.rounds")
     return {
         **{key: run.settings[key] for key in (*settings, "seed")},
@@ -58,10 +52,9 @@ def trusted(folder: str, root: str | None) -> dict[str, object]:
 
 
 def main(*words: str) -> None:
-    given = parse_words([word for word in words if "=" in word])
+    given = [word for word in words if "=" in word]
     for folder in (word for word in words if "=" not in word):
-        root = str(given["data.root"]) if "data.root" in given else None
-        print(json.dumps(trusted(folder, root)), flush=True)
+        print(json.dumps(trusted(folder, given)), flush=True)
 
 
 if __name__ == "__main__":

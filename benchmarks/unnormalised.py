@@ -13,30 +13,22 @@ import sys
 from dataclasses import replace
 
 import torch
+from shared import finished
 
-from anchorfl.compute import choose_device
-from anchorfl.data import ImageStore
-from anchorfl.engine import data_of, uploads_of
-from anchorfl.runs import read_run
-from anchorfl.server import Belief, evaluate, fuse, runners_for, server_view
-from anchorfl.settings import parse_words
+from anchorfl.data import Shard
+from anchorfl.messages import Upload
+
+
+def unnormalised(upload: Upload) -> Upload:
+    mean, std = (upload.trained[name] for name in ("mean", "std"))
+    plain = {"mean": torch.zeros_like(mean), "std": torch.ones_like(std)}
+    return replace(upload, trained={**upload.trained, **plain})
 
 
 def main(folder: str, *words: str) -> None:
-    run, device = read_run(folder), choose_device("auto")
-    root = parse_words(list(words)).get("data.root")
-    dataset = data_of(run, None if root is None else str(root))
-    config = run.config
-    runners = runners_for(config, dataset.facts, device)
-    uploads = []
-    for upload in uploads_of(run, device):
-        trained = dict(upload.trained)
-        trained["mean"] = torch.zeros_like(trained["mean"])
-        trained["std"] = torch.ones_like(trained["std"])
-        uploads.append(replace(upload, trained=trained))
-    view = server_view(config, dataset.facts, runners)
-    fused = fuse(config.fusion, Belief(uploads), runners, view)
-    evaluation = evaluate(fused, uploads, runners, ImageStore(dataset.test, device))
+    run, dataset, server = finished(folder, words)
+    server.hold(map(unnormalised, server.uploads.values()))
+    evaluation = server.evaluate(server.fuse_all(), Shard.whole(dataset.test, server.device))
     print(json.dumps({"run": run.folder.name, "unnormalised": evaluation.accuracy()}))
 
 

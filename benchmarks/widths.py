@@ -16,12 +16,11 @@ import sys
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from benchmarks.shared import described
 
-from anchorfl.compute import choose_device, images_at_once
-from anchorfl.data import Split, draw_partition, load_dataset
+from anchorfl.compute import choose_device
+from anchorfl.data import draw_partition, load_dataset
 from anchorfl.describe import (
-    Describer,
     Sums,
     discriminant,
     factored,
@@ -31,20 +30,14 @@ from anchorfl.describe import (
     summed,
     with_constant,
 )
+from anchorfl.messages import read_start
+from anchorfl.prepare import describer_for
 from anchorfl.settings import parse_words, resolve
-from anchorfl.wire import describer_for, read_start
 
 WIDTHS = (500, 1000, 2000, 3000, 4000, 5000, 6000)
 PRECISIONS = ("fp32", "fp16", "fp8")
 """The last is of a start's description."""
 USUAL = {"partition.alpha": 0.05, "seed": 1, "data.validation": 0.1, "describe.width": max(WIDTHS)}
-
-
-def described(describer: Describer, split: Split, device: torch.device) -> Tensor:
-    """N x width; a narrower description is its first numbers."""
-    images = torch.as_tensor(split.images)
-    parts = images.split(min(256, images_at_once(device, images.shape[-1] ** 2)))
-    return torch.cat([describer(part.to(device).float() / 255) for part in parts])
 
 
 def compare(settings: dict[str, object]) -> None:
@@ -53,7 +46,10 @@ def compare(settings: dict[str, object]) -> None:
     weights = config.model.weights
     start = read_start(Path(weights)) if weights else None
     describer = describer_for(config, dataset.facts, start).to(device)
-    known, asked = (described(describer, each, device) for each in (dataset.train, dataset.test))
+    known, asked = (
+        described(describer, torch.as_tensor(each.images), device)
+        for each in (dataset.train, dataset.test)
+    )
     labels = torch.as_tensor(dataset.train.labels, device=device)
     parts = draw_partition(dataset.train.labels, config.partition, config.data.validation, dataset.name)
     held_out = torch.as_tensor(parts.validation, device=device)
@@ -62,7 +58,7 @@ def compare(settings: dict[str, object]) -> None:
         "test": (asked, torch.as_tensor(dataset.test.labels, device=device)),
     }
     most = known.shape[1]
-    for width in (each for each in WIDTHS if each <= most) if start else (most,):
+    for width in (*(each for each in WIDTHS if start and each < most), most):
         sums = []
         for own in (torch.as_tensor(each, device=device) for each in parts.clients):
             targets = torch.eye(dataset.facts.classes, device=device)[labels[own]]

@@ -10,7 +10,7 @@ import signal
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from unittest import mock
 
@@ -20,15 +20,15 @@ import torch
 from scipy.io import savemat
 
 from anchorfl import registry
-from anchorfl.cli import main
-from anchorfl.data import ImageFacts, ImageStore, Split, synthetic_pictures
+from anchorfl.cli.main import main
+from anchorfl.data import ImageFacts, ImageStore, Shard, Split, synthetic_pictures
 from anchorfl.describe import Describer, Sketch
-from anchorfl.server import ServerView
+from anchorfl.fusion import ServerView
+from anchorfl.prepare import Setup, new_task
 from anchorfl.settings import resolve
-from anchorfl.site import Trainer
+from anchorfl.site import Site, Trainer
 from anchorfl.start import StartOptions, make_start
 from anchorfl.tensors import Tensors
-from anchorfl.wire import Task
 
 torch.set_num_threads(1)
 FACTS = ImageFacts((1, 8, 8), 4, (0.5,), (0.25,))
@@ -72,18 +72,19 @@ def command(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 def own_code_forgotten() -> Iterator[None]:
     """As a process of its own: what FILE.py:NAME imported is not known afterwards."""
     with pytest.MonkeyPatch.context() as patch:
-        for table in vars(registry).values():
-            if isinstance(table, registry.Registry):
-                table.names()
-                patch.setattr(table, "_entries", dict(table._entries))
+        for table in registry.REGISTRIES:
+            table.names()
+            patch.setattr(table, "_entries", dict(table._entries))
         yield
 
 
 def process(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """The real program, as a user starts it."""
-    return subprocess.run(
-        [sys.executable, "-m", "anchorfl", *words], cwd=cwd, capture_output=True, text=True, timeout=300
-    )
+    return process_of([sys.executable, "-m", "anchorfl", *words], cwd)
+
+
+def process_of(words: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=300)
 
 
 def tiny_split(samples: int = 24, classes: int = 4, seed: int = 0) -> Split:
@@ -111,8 +112,22 @@ def server_view(
     )
 
 
+def make_setup(method: str = "v7", facts: ImageFacts = FACTS, **settings: object) -> Setup:
+    """An experiment on images of some shape, and its first task."""
+    config = resolve(method, settings)
+    return Setup(new_task(config, facts, tuple("abcdefghij"[: facts.classes])), config)
+
+
 def make_trainer(method: str = "v7", **settings: object) -> Trainer:
-    return Trainer(Task.prepare(resolve(method, settings), FACTS), CPU)
+    return Trainer(make_setup(method, **settings), CPU)
+
+
+def make_site(
+    trainer: Trainer, number: int, store: ImageStore, places: Sequence[int] | np.ndarray, name: str = ""
+) -> Site:
+    """A simulated client: some images of a store."""
+    own = Shard.of(store, np.asarray(places, dtype=np.int64))
+    return Site(trainer, own, name or str(number), number)
 
 
 @pytest.fixture

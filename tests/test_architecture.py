@@ -1,154 +1,150 @@
-"""The rooms and their doors: who may import whom."""
+"""Who may import whom: no cycles, sites apart from the server, a model apart from both."""
 
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "anchorfl"
+from tests.conftest import ROOT, process_of
+
+SOURCE = ROOT / "src" / "anchorfl"
 LAYERS = [
-    {"errors"},
-    {"files"},
-    {"registry", "tensors", "randomness"},
-    {"options", "methods"},
-    {"config"},
-    {"settings"},
-    {"compute"},
+    {"doors", "errors", "randomness", "tensors", "version"},
+    {"compute", "files", "measures", "registry"},
+    {"events", "methods", "options"},
     {"objective"},
+    {"config"},
     {"data"},
-    {"models"},
-    {"describe"},
-    {"wire"},
-    {"site", "server"},
-    {"runs"},
-    {"diagnose"},
-    {"engine"},
-    {"start", "flower_app"},
-    {"predictor"},
-    {"experiment"},
+    {"describe", "nn"},
+    {"messages", "statistics"},
+    {"fusion"},
+    {"model", "settings"},
+    {"prepare", "runs"},
+    {"diagnose", "server", "site"},
+    {"loop"},
+    {"start", "transport"},
+    {"flower_app", "simulate"},
     {"sweep"},
     {"report"},
-    {"cli"},
+    {"cli", "experiment"},
 ]
-"""From the bottom up: what stands in one line may import what stands above it in this list."""
-DOORWAYS = {"__init__", "__main__"}
-LAZY = {
-    "cli": "a command imports what it needs, so that the others start at once",
-    "data.augment": "Triton is there on a GPU only",
-    "models.batchnorm": "Triton is there on a GPU only",
-    "compute.kernels.__init__": "Triton is there on a GPU only",
-    "objective.balance.__init__": "TorchJD is an extra",
-    "engine.federation": "Flower is an extra",
-    "objective.targets": "a wrong word is refused without importing torch",
-    "__init__": "the package itself starts at once",
-}
+"""From the bottom up: what stands in one line imports from lines above it in this list alone."""
+PREDICT = 45
+"""Modules of this package that a prediction may import."""
 
 
 @dataclass(frozen=True)
 class Import:
-    """`module` (without `anchorfl.`) imports `target`, inside a function or for types alone."""
+    """`module` imports `names` from `target`, at its top, for types alone, or in a function."""
 
     module: str
     target: str
     names: tuple[str, ...]
     inside: bool
-    typing: bool
-
-    @property
-    def room(self) -> str:
-        return self.module.split(".")[0]
-
-    @property
-    def target_room(self) -> str:
-        return self.target.split(".")[0]
 
 
-def modules() -> list[Path]:
-    return sorted(SOURCE.rglob("*.py"))
+def module_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def name_of(path: Path) -> str:
-    return ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+MODULES = {module_of(path): path for path in sorted(SOURCE.rglob("*.py"))}
 
 
-def imports_of(path: Path) -> Iterator[Import]:
-    def walk(node: ast.AST, inside: bool, typing: bool) -> Iterator[Import]:
+def imports_of(module: str, path: Path) -> Iterator[Import]:
+    def walk(node: ast.AST, inside: bool) -> Iterator[Import]:
         for child in ast.iter_child_nodes(node):
             function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            checked = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
-            if isinstance(child, ast.ImportFrom) and (child.module or "").startswith("anchorfl."):
+            if isinstance(child, ast.ImportFrom) and str(child.module).split(".")[0] == "anchorfl":
                 names = tuple(alias.name for alias in child.names)
-                target = str(child.module).removeprefix("anchorfl.")
-                yield Import(name_of(path), target, names, inside, typing)
-            elif isinstance(child, ast.ImportFrom) and child.module == "anchorfl":
-                for alias in child.names:
-                    yield Import(name_of(path), alias.name, (), inside, typing)
-            yield from walk(child, inside or function, typing or checked)
+                yield Import(module, str(child.module), names, inside)
+            yield from walk(child, inside or function)
 
-    yield from walk(ast.parse(path.read_text()), False, False)
+    yield from walk(ast.parse(path.read_text()), False)
 
 
-IMPORTS = [each for path in modules() for each in imports_of(path)]
-ROOMS = {path.name for path in SOURCE.iterdir() if path.is_dir() and any(path.rglob("*.py"))}
+IMPORTS = [each for module, path in MODULES.items() for each in imports_of(module, path)]
+DOORS = {
+    module_of(path): {
+        name: each.target for each in imports_of(module_of(path), path) for name in each.names
+    }
+    for path in sorted(SOURCE.rglob("__init__.pyi"))
+}
+"""By package and name, the module that defines what the package offers."""
 
 
-def layer(room: str) -> int:
-    return next(number for number, names in enumerate(LAYERS) if room in names)
+def room(module: str) -> str:
+    return module.split(".")[1] if "." in module else "__init__"
 
 
-def test_at_most_a_dozen_modules_lie_flat_and_every_room_has_a_place() -> None:
-    flat = {path.stem for path in SOURCE.glob("*.py")}
-    assert len(flat) <= 12
-    assert flat - DOORWAYS | ROOMS == set().union(*LAYERS)
+def homes(each: Import) -> set[str]:
+    """The modules that an import leads to: through a door, to the module behind it."""
+    door = DOORS.get(each.target, {})
+    behind = {door.get(name, f"{each.target}.{name}") for name in each.names}
+    return {home if home in MODULES else each.target for home in behind} - {each.module}
 
 
-@pytest.mark.parametrize(("room", "other"), [("site", "server"), ("server", "site")])
-def test_site_and_server_never_import_each_other(room: str, other: str) -> None:
-    assert [each for each in IMPORTS if each.room == room and each.target_room == other] == []
+def test_no_module_imports_itself_by_way_of_others_not_even_for_types() -> None:
+    graph: dict[str, set[str]] = {module: set() for module in MODULES}
+    for each in IMPORTS:
+        graph[each.module] |= homes(each)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
 
 
-def test_nothing_but_the_command_and_the_report_imports_them() -> None:
-    showing = {"cli", "report"}
-    strays = [each for each in IMPORTS if each.target_room in showing and each.room not in showing]
-    assert [each for each in strays if each.module != "__main__"] == []
-
-
-def test_imports_go_from_upper_layers_to_lower_ones() -> None:
+def test_packages_import_from_lower_layers_alone() -> None:
+    layer = {name: number for number, names in enumerate(LAYERS) for name in names}
     upward = [
         each
         for each in IMPORTS
-        if each.module not in DOORWAYS
-        and not each.typing
-        and each.room != each.target_room
-        and each.target_room in ROOMS | {name for names in LAYERS for name in names}
-        and layer(each.room) <= layer(each.target_room)
+        if room(each.module) not in ("__init__", "__main__")
+        and room(each.module) != room(each.target)
+        and layer[room(each.module)] <= layer[room(each.target)]
     ]
     assert upward == []
 
 
-def test_a_room_is_entered_through_its_door() -> None:
-    """Exceptions: the command imports one report; what needs Triton or Flower is imported in place."""
+def test_at_most_a_dozen_modules_lie_flat_and_every_package_has_a_layer() -> None:
+    flat = {path.stem for path in SOURCE.glob("*.py")} - {"__init__", "__main__"}
+    packages = {path.name for path in SOURCE.iterdir() if any(path.rglob("*.py"))}
+    assert len(flat) <= 12
+    assert flat | packages == set().union(*LAYERS)
+
+
+def test_a_package_is_entered_through_its_door() -> None:
+    """Exceptions: a command imports one report; a site's half of transport is not the server's."""
+    halves = ("report", "transport", "cli", "runs.numbers")
     through_the_wall = [
         each
         for each in IMPORTS
-        if each.room != each.target_room
-        and "." in each.target
-        and each.target_room in ROOMS
-        and not (each.room == "cli" and each.target_room == "report")
-        and not (each.inside and each.target.startswith("compute.kernels."))
-        and each.target != "engine.flower_messages"
-        and each.module != "__main__"
+        if room(each.module) != room(each.target)
+        and each.target.count(".") > 1
+        and not each.target.removeprefix("anchorfl.").startswith(halves)
+        and not (each.inside and each.target.startswith("anchorfl.compute.kernels."))
+        and room(each.module) not in ("__init__", "__main__", "flower_app")
     ]
     assert through_the_wall == []
 
 
+def test_no_door_offers_a_name_that_a_module_beside_it_has() -> None:
+    for package, names in DOORS.items():
+        assert not [name for name in names if f"{package}.{name}" in MODULES]
+        assert not [name for name, home in names.items() if home not in MODULES]
+
+
 def test_no_private_name_leaves_its_module() -> None:
-    assert [each for each in IMPORTS if any(name.startswith("_") for name in each.names)] == []
-    for path in modules():
+    assert [each for each in IMPORTS if any(name.startswith("_") for name in each.names)] == [
+        each for each in IMPORTS if each.names == ("__version__",)
+    ]
+    for path in MODULES.values():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute) and node.attr.startswith("_") and node.attr[1] != "_":
                 owner = ast.unparse(node.value)
@@ -158,12 +154,74 @@ def test_no_private_name_leaves_its_module() -> None:
                 )
 
 
-def test_imports_inside_functions_have_a_reason() -> None:
-    inside = {each.module for each in IMPORTS if each.inside}
-    assert {name for name in inside if name not in LAZY and name.split(".")[0] not in LAZY} == set()
+def test_contributing_names_every_package() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for package in (path for path in SOURCE.iterdir() if any(path.rglob("*.py"))):
+        assert f"`{package.name}/`" in text
 
 
-def test_the_rooms_readme_names_every_room() -> None:
-    text = (SOURCE.parents[1] / "CONTRIBUTING.md").read_text()
-    for room in ROOMS:
-        assert f"`{room}/`" in text
+def imported_by(*words: str, cwd: Path) -> set[str]:
+    """The modules of this package that a command imports, in a process of its own."""
+    code = (
+        "import sys\n"
+        "from anchorfl.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        "print(*(name for name in sys.modules if name.split('.')[0] == 'anchorfl'), sep='\\n')\n"
+    )
+    done = process_of([sys.executable, "-c", code, *words], cwd)
+    assert done.returncode == 0, done.stderr
+    return {line for line in done.stdout.splitlines() if line.split(".")[0] == "anchorfl"}
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two sites' digits as pictures, a task, and a model of their uploads."""
+    folder = tmp_path_factory.mktemp("federation")
+    for words in (
+        ("data", "example", "images"),
+        (
+            *("task", "new", "presets/v4-sites.yaml", "images/classes.txt", "-o", "task.safetensors"),
+            *("--grey", "--set", "data.size=8", "--set", "train.rounds=1"),
+        ),
+        *(
+            ("site", "train", "task.safetensors", "--data", f"images/{site}", "--name", site,
+             "-o", f"{site}.upload")
+            for site in ("north", "south")
+        ),
+        ("server", "fuse", "task.safetensors", "north.upload", "south.upload", "-o", "model"),
+    ):  # fmt: skip
+        imported = imported_by(*words, cwd=folder)
+        if words[:2] == ("site", "train"):
+            assert not {name for name in imported if room(name) in ("server", "fusion", "simulate")}
+            assert "anchorfl.site.site" in imported
+        if words[:2] == ("server", "fuse"):
+            assert not {name for name in imported if room(name) in ("site", "simulate")}
+            assert "anchorfl.server.server" in imported
+    return folder
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check", "task.safetensors", "--data", "images/west"),
+        (*("train", "task.safetensors", "--data", "images/north", "--name", "north"),
+         *("-o", "north.upload", "--counts", "large", "--telemetry")),
+    ],
+)  # fmt: skip
+def test_a_site_imports_neither_the_server_nor_its_fusions(
+    words: tuple[str, ...], federation: Path
+) -> None:
+    """Checked of a training when the files were made; here of other commands of a site."""
+    imported = imported_by("site", *words, cwd=federation)
+    assert "anchorfl.messages.parts" in imported
+    assert not {name for name in imported if room(name) in ("server", "fusion", "simulate")}
+
+
+def test_a_prediction_imports_the_model_and_little_else(federation: Path) -> None:
+    picture = next((federation / "images" / "west").rglob("*.png"))
+    imported = imported_by("predict", "model/model.safetensors", str(picture), cwd=federation)
+    assert "anchorfl.model.fused" in imported
+    assert len(imported) <= PREDICT
+    apart = {"simulate", "transport", "site", "server", "sweep", "diagnose", "loop", "runs.run"}
+    assert not {name for name in imported if room(name) in apart}

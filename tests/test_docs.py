@@ -18,10 +18,10 @@ from benchmarks.run_pictures import FIGURES
 from benchmarks.run_pictures import PAGES as PHOTOGRAPHED
 from benchmarks.tables.run_files import example_partition
 
-from anchorfl.cli import app
+from anchorfl.cli.main import app_of
 from anchorfl.config import SECTIONS
 from anchorfl.errors import UserError
-from anchorfl.registry import METHODS
+from anchorfl.methods import METHODS
 from anchorfl.report.keys import fusion_keys, keys_by_methods, keys_of_all
 from anchorfl.settings import import_named, parse_words, read_preset, resolve
 from anchorfl.sweep import read_plan
@@ -92,7 +92,7 @@ def check_command(line: str, mention: bool) -> None:
     assert not settings or "..." not in line.split(), f"anchorfl {line}: what does ... stand for?"
     if words and PLACEHOLDER.search(words[0]):
         return
-    found: Any = typer.main.get_command(app)
+    found: Any = typer.main.get_command(app_of())
     while words and hasattr(found, "commands"):
         assert words[0] in found.commands, f"there is no command {words[0]}"
         found = found.commands[words.pop(0)]

@@ -1,6 +1,6 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +12,16 @@ from anchorfl import Experiment, Result, load_run
 from anchorfl.compute import choose_threads
 from anchorfl.config import DataOptions
 from anchorfl.data import Partition, load_dataset
-from anchorfl.engine import Federation
 from anchorfl.errors import UserError
-from anchorfl.predictor import predictor_of
+from anchorfl.model import FusedModel
 from anchorfl.runs import new_folder
+from anchorfl.simulate import Simulation, fuse_again
 
 FUSIONS = "feature-mean,softmax-mean,iffi,parameter-mean"
 
 
 def tiny(out: Path, method: str = "v4", seed: int = 1, **settings: Any) -> Result:
-    train = {"rounds": 2, "batch_size": 256, **settings.pop("train", {})}
+    train = {"rounds": 2, **settings.pop("train", {})}
     return Experiment(method, train=train, out=str(out), seed=seed, **settings).run()
 
 
@@ -36,6 +36,8 @@ def test_a_run_leaves_everything_the_contract_names(tmp_path: Path) -> None:
     result = tiny(tmp_path / "run", "v7", fusion=FUSIONS, data={"validation": 0.1})
     names = {path.name for path in result.folder.iterdir()}
     assert {"config.yaml", "partition.json", "metrics.jsonl", "summary.json", "uploads"} <= names
+    assert {"model.safetensors", "report.html"} <= names
+    assert "checkpoints" not in names
     summary = asdict(result.summary)
     assert (summary["method"], summary["dataset"], summary["seed"]) == ("v7", "digits", 1)
     assert (summary["rounds"], summary["status"], summary["warnings"]) == (2, "finished", [])
@@ -64,11 +66,14 @@ def test_the_same_seed_gives_the_same_metrics_and_another_seed_others(tmp_path: 
 
 def test_a_loaded_run_predicts_what_the_run_reported(tmp_path: Path) -> None:
     result = load_run(tiny(tmp_path / "run").folder)
-    test = Federation.prepare(result.config).dataset.test
+    test = Simulation.prepare(result.config).dataset.test
     predicted = result.predictor(torch.from_numpy(test.images).float() / 255).argmax(dim=1)
     correct = float((predicted.numpy() == test.labels).mean())
     assert correct == pytest.approx(result.accuracy["sketch-guided"])
     assert result.predictor.class_names[3] == "3"
+    saved = FusedModel.load(result.folder / "model.safetensors")
+    images = torch.from_numpy(test.images).float() / 255
+    assert torch.equal(saved(images), result.predictor(images))
 
 
 def test_an_empty_client_is_skipped_and_named(tmp_path: Path) -> None:
@@ -91,7 +96,7 @@ def test_an_empty_client_is_skipped_and_named(tmp_path: Path) -> None:
 
 def test_the_public_share_and_the_validation_share_belong_to_no_client(tmp_path: Path) -> None:
     experiment = Experiment("v4", partition={"public": 0.2}, data={"validation": 0.1})
-    partition = Federation.prepare(experiment.config).partition
+    partition = Simulation.prepare(experiment.config).partition
     assert (len(partition.public), len(partition.validation)) == (288, 144)
     owned = np.concatenate(partition.clients)
     assert not set(owned) & (set(partition.public) | set(partition.validation))
@@ -99,8 +104,8 @@ def test_the_public_share_and_the_validation_share_belong_to_no_client(tmp_path:
 
 def test_validation_accuracy_is_measured_on_the_samples_held_out(tmp_path: Path) -> None:
     result = tiny(tmp_path / "run", data={"validation": 0.2})
-    federation = Federation.prepare(result.config)
-    held_out, train = federation.partition.validation, federation.dataset.train
+    simulation = Simulation.prepare(result.config)
+    held_out, train = simulation.partition.validation, simulation.dataset.train
     images = torch.from_numpy(train.images[held_out]).float() / 255
     predicted = result.predictor(images).argmax(dim=1).numpy()
     correct = float((predicted == train.labels[held_out]).mean())
@@ -110,9 +115,9 @@ def test_validation_accuracy_is_measured_on_the_samples_held_out(tmp_path: Path)
 def test_a_partition_file_decides_the_number_of_clients_and_what_is_held_out(tmp_path: Path) -> None:
     first = tiny(tmp_path / "first", partition={"clients": 3})
     place = {"file": str(first.folder / "partition.json")}
-    assert Federation.prepare(Experiment("v4", partition=place).config).config.partition.clients == 3
+    assert Simulation.prepare(Experiment("v4", partition=place).config).config.partition.clients == 3
     with pytest.raises(UserError, match=r"data\.validation=0\.2: .* decides that"):
-        Federation.prepare(Experiment("v4", partition=place, data={"validation": 0.2}).config)
+        Simulation.prepare(Experiment("v4", partition=place, data={"validation": 0.2}).config)
 
 
 def test_a_run_that_breaks_says_so_in_its_folder(tmp_path: Path) -> None:
@@ -127,15 +132,22 @@ def test_a_run_that_breaks_says_so_in_its_folder(tmp_path: Path) -> None:
     summary = json.loads((tmp_path / "run/summary.json").read_text())
     assert (summary["status"], summary["rounds"]) == ("failed", 1)
     assert summary["balanced_accuracy"] is None
-    with pytest.raises(UserError, match="did not finish"):
-        _ = load_run(tmp_path / "run").predictor
+    with pytest.raises(UserError, match=r"did not finish \(failed\); anchorfl run .* resumes it"):
+        load_run(tmp_path / "run")
 
 
 def test_a_damaged_run_folder_is_refused_with_the_reason(tmp_path: Path) -> None:
     folder = tiny(tmp_path / "run", train={"rounds": 1}).folder
+    model = folder / "model.safetensors"
+    model.write_bytes(model.read_bytes()[:-9])
+    with pytest.raises(UserError, match=r"model\.safetensors: "):
+        _ = load_run(folder).predictor
+    model.unlink()
+    with pytest.raises(UserError, match=r"model\.safetensors: no such file"):
+        _ = load_run(folder).predictor
     (folder / "uploads/client-001.safetensors").unlink()
     with pytest.raises(UserError, match=r"client-001\.safetensors: missing"):
-        _ = load_run(folder).predictor
+        fuse_again(load_run(folder).run, {}, every=False)
     (folder / "metrics.jsonl").write_text('{"event": \n')
     with pytest.raises(UserError, match=r"metrics\.jsonl: is corrupt"):
         load_run(folder)
@@ -167,20 +179,20 @@ def test_runs_started_together_never_share_a_folder(tmp_path: Path) -> None:
 
 
 def test_a_divergent_run_warns_and_writes_no_nan(tmp_path: Path) -> None:
-    result = tiny(tmp_path / "run", train={"rounds": 1, "lr": 1e30, "clip_norm": 0.0, "batch_size": 64})
-    assert "diverged in round 0" in result.summary.warnings[0]
+    result = tiny(tmp_path / "run", seed=2, train={"rounds": 2, "lr": 50.0, "clip_norm": 0.0})
+    assert "client 4 diverged in round 0" in result.summary.warnings[0]
     assert "NaN" not in (tmp_path / "run/metrics.jsonl").read_text()
 
 
-def test_a_transductive_rule_is_evaluated_and_never_made_into_a_predictor(tmp_path: Path) -> None:
+def test_a_transductive_rule_is_evaluated_and_never_made_into_a_model(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="zscore-batch scores an image by the others beside it"):
         tiny(tmp_path / "run", fusion="zscore-batch,class-mean")
     assert not (tmp_path / "run").exists()
     result = tiny(tmp_path / "run", fusion="class-mean,zscore-batch")
     assert result.accuracy["zscore-batch"] > 0
-    settings = {**result.run.settings, "fusion": "zscore-batch,class-mean"}
-    with pytest.raises(UserError, match="makes no predictor"):
-        predictor_of(replace(result.run, settings=settings))
+    words = {"fusion": "zscore-batch,class-mean"}
+    with pytest.raises(UserError, match="makes no model"):
+        fuse_again(result.run, words, every=False).model()
 
 
 def test_threads_are_chosen_recorded_and_given_back(tmp_path: Path) -> None:

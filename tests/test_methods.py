@@ -3,17 +3,15 @@
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from anchorfl import Experiment
 from anchorfl.data import ImageStore
-from anchorfl.engine import as_record
+from anchorfl.events import as_record
+from anchorfl.methods import METHODS
 from anchorfl.objective import Moment
-from anchorfl.registry import METHODS
 from anchorfl.settings import all_keys, resolve
-from anchorfl.site import Client
-from tests.conftest import command, make_trainer
+from tests.conftest import command, make_site, make_trainer
 
 NAMES = [
     "v4",
@@ -110,12 +108,12 @@ def test_a_tiny_or_single_class_client_gives_finite_numbers(
     method: str, own: list[int], store: ImageStore
 ) -> None:
     trainer = make_trainer(method, **{"train.rounds": 4, "train.batch_size": 3})
-    client = Client(0, trainer, store, np.array(own), 4)
+    site = make_site(trainer, 0, store, own)
     for number in range(4):
-        record = as_record(client.train_round(number, lambda samples: None))
+        record = as_record(site.train_round(number))
         for name, value in record.items():
             assert value is None or isinstance(value, str) or math.isfinite(value), name
-    assert all(value.isfinite().all() for value in client.state.values())
+    assert all(value.isfinite().all() for value in site.state.values())
 
 
 def test_v12_and_v12_gamma_differ_in_gamma_alone() -> None:

@@ -8,14 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from PIL import Image
 
 from anchorfl import Experiment, load_run
 from anchorfl.data import ImageFacts, Partition, listed
 from anchorfl.data.partition import load_partition
 from anchorfl.errors import UserError
+from anchorfl.messages import pack, unpack
 from tests.conftest import process as command
 from tests.conftest import tiny_split
-from tests.predictor.test_inference import Image
 
 COMMANDS = {
     "predict": ["picture.png"],
@@ -24,33 +25,54 @@ COMMANDS = {
     "distill": ["--steps", "1"],
     "fuse": [],
 }
+CODE = "subprocess:call"
 
 
 @pytest.fixture
 def poisoned(tmp_path: Path) -> Path:
-    """A run whose settings name a program, and whose shape of images is that program's words."""
+    """A run whose settings and model name a program, and whose shape of images is its words."""
     folder = tmp_path / "run"
     Experiment("v4", train={"rounds": 1}, seed=1, out=folder).run()
     config = yaml.safe_load((folder / "config.yaml").read_text())
-    config["model"]["name"] = "subprocess:call"
+    config["model"]["name"] = CODE
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     summary = json.loads((folder / "summary.json").read_text())
-    summary["images"]["shape"] = ["sh", "-c", f"touch {tmp_path / 'ran'}"]
+    summary["images"]["shape"] = words(tmp_path)
     (folder / "summary.json").write_text(json.dumps(summary))
+    change_card(folder, {"models": ["code:call"]})
     Image.fromarray(tiny_split().images[0, 0]).save(tmp_path / "picture.png")
     return folder
 
 
+def words(place: Path) -> list[str]:
+    """What the program would be called with."""
+    return ["sh", "-c", f"touch {place / 'ran'}"]
+
+
+def change_card(folder: Path, change: dict[str, object]) -> None:
+    file = folder / "model.safetensors"
+    content, tensors = unpack("model", file.read_bytes())
+    content["card"] |= change
+    file.write_bytes(pack("model", content, tensors))
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_opening_a_run_folder_executes_nothing_and_names_the_switch(name: str, poisoned: Path) -> None:
-    done = command(name, "run", *COMMANDS[name], cwd=poisoned.parent)
+    place = poisoned.parent
+    done = command(name, "run", *COMMANDS[name], cwd=place)
     assert done.returncode == 2
-    assert "its encoder is code (subprocess:call)" in done.stderr
-    assert "add --trust" in done.stderr
+    if name == "fuse":
+        assert f"its encoder is code ({CODE})" in done.stderr
+        assert "add --trust" in done.stderr
+    else:
+        assert "its encoder is code:call, code that no file brings along" in done.stderr
+        assert "add --model FILE.py:NAME" in done.stderr
     assert done.stderr.count("\n") == 1
-    trusted = command(name, "run", *COMMANDS[name], "--trust", cwd=poisoned.parent)
-    assert trusted.returncode == 2
-    assert not (poisoned.parent / "ran").exists()
+    facts = {"shape": words(place), "classes": 10, "mean": [0.5], "std": [0.2]}
+    change_card(poisoned, {"facts": facts})
+    trusted = command(name, "run", *COMMANDS[name], "--trust", cwd=place)
+    assert (trusted.returncode, trusted.stderr.count("\n")) == (2, 1)
+    assert not (place / "ran").exists()
 
 
 @pytest.mark.parametrize("name", ["report", "diagnose", "compare"])
@@ -145,12 +167,13 @@ def test_names_command_neither_terminal_nor_spreadsheet(tmp_path: Path) -> None:
     names = [f"=cmd()\x1b[2J{k}" for k in range(10)]
     content = {**json.loads(text), "class_names": names}
     (folder / "summary.json").write_text(json.dumps(content))
+    change_card(folder, {"class_names": names})
     Image.fromarray(tiny_split().images[0, 0]).save(tmp_path / "picture.png")
-    for words in (
+    for given in (
         ["predict", folder.name, "picture.png", "--csv", "out.csv"],
         ["compare", folder.name],
     ):
-        done = command(*words, cwd=tmp_path)
+        done = command(*given, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert "\x1b" not in done.stdout + done.stderr
     assert ",'=cmd()" in (tmp_path / "out.csv").read_text()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from anchorfl.config import DEFAULT_FUSION
+from anchorfl.config import CONFIG_FORMAT, DEFAULT_FUSION
 from anchorfl.errors import UserError
 from anchorfl.settings import PRESETS, preset_names, read_preset, read_yaml, resolve
 from anchorfl.sweep import read_plan
@@ -59,6 +59,29 @@ def test_a_file_of_ones_own_goes_before_the_packages(
     (tmp_path / "presets" / "v4-digits.yaml").write_text("method: v7\n")
     monkeypatch.chdir(tmp_path)
     assert read_preset(Path("presets/v4-digits.yaml")) == {"method": "v7"}
+
+
+def test_a_run_of_another_format_is_refused_in_a_line_that_names_it(tmp_path: Path) -> None:
+    """As a preset and as a run; the first format did not name itself."""
+    done = command("run", "v4", "train.rounds=1", "device=cpu", "out=run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    config, written = tmp_path / "run" / "config.yaml", f"format: {CONFIG_FORMAT}\n"
+    text = config.read_text()
+    assert written in text
+    asked = (("run", "run/config.yaml", "out=again"), ("report", "run"), ("fuse", "run"))
+    for number, line in (("5", "format: 5\n"), ("7", "format: 7\n"), ("1", "")):
+        config.write_text(text.replace(written, line))
+        for words in asked:
+            refused = command(*words, cwd=tmp_path)
+            assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), words
+            wanted = f"is of format {number}; this anchorfl reads format {CONFIG_FORMAT}"
+            assert wanted in refused.stderr
+    assert not (tmp_path / "again").exists()
+
+
+def test_a_preset_of_ones_own_names_no_format(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text("method: v4\ndevice: cpu\ntrain:\n  rounds: 1\n")
+    assert read_preset(tmp_path / "own.yaml") == {"method": "v4", "device": "cpu", "train.rounds": 1}
 
 
 def test_a_misspelt_preset_is_named_with_the_nearest(

@@ -14,7 +14,7 @@ PLUGIN = '''
 from dataclasses import dataclass
 
 import torch
-from anchorfl.server import Fusion, Head
+from anchorfl.fusion import Fusion, Head
 from anchorfl.options import option
 
 

@@ -4,14 +4,22 @@ from pathlib import Path
 import pytest
 import yaml
 
-from anchorfl.config import Config
+from anchorfl.config import CONFIG_FORMAT, Config
 from anchorfl.errors import UserError
+from anchorfl.fusion import built_fusions
+from anchorfl.fusion.averages import SoftmaxMean
 from anchorfl.objective import NoAlignment
 from anchorfl.objective.balance.fixed import Fixed
-from anchorfl.objective.targets import Anchors
 from anchorfl.options import build, option
-from anchorfl.server.fusion.averages import SoftmaxMean
-from anchorfl.settings import flatten, parse_words, read_preset, resolve
+from anchorfl.runs import read_run
+from anchorfl.settings import (
+    fill_by_images,
+    flatten,
+    parse_words,
+    read_preset,
+    refuse_unused,
+    resolve,
+)
 
 
 def test_defaults_are_the_published_ones() -> None:
@@ -51,7 +59,8 @@ def test_words_become_typed_values() -> None:
     assert resolve("v4", {"seed": "010"}).seed == 10
     assert resolve("v4", {"model.name": "own.py:x"}).model.name == f"{Path.cwd()}/own.py:x"
     assert list(config.fusion) == ["softmax-mean", "iffi"]
-    assert config.fusion["softmax-mean"] == SoftmaxMean(temperature=2.0)
+    assert config.fusion["softmax-mean"] == {"temperature": 2.0}
+    assert built_fusions(config.fusion)["softmax-mean"] == SoftmaxMean(temperature=2.0)
 
 
 def test_a_config_survives_its_file(tmp_path: Path) -> None:
@@ -64,7 +73,8 @@ def test_a_config_survives_its_file(tmp_path: Path) -> None:
             "seed": 4,
         },
     )
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config.to_dict()))
+    content = {"format": CONFIG_FORMAT, **config.to_dict()}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(content))
     settings = read_preset(tmp_path / "config.yaml")
     again: Config = resolve(str(settings.pop("method")), settings)
     assert again == config
@@ -95,7 +105,7 @@ def test_nested_settings_are_flattened() -> None:
         ({"partition.clients": "2.5"}, "whole number"),
         (
             {"partition.kind": "dirichlett"},
-            r"one of dirichlet, .*diary-scrambled; did you mean dirichlet\?",
+            r"partition\.kind=dirichlett: .*; did you mean dirichlet\? \(known: .*diary-scrambled\)",
         ),
         ({"partition.public": "1"}, "below 1"),
         ({"train.rounds": "many"}, r"train\.rounds=many: must be a whole number"),
@@ -161,27 +171,56 @@ def test_a_range_of_lambda_must_be_one() -> None:
         resolve("v9", {"align.lambda_min": 5, "align.lambda_max": 1})
 
 
-def test_a_run_of_the_format_before_keeps_what_its_settings_meant(tmp_path: Path) -> None:
-    """Then A pulled the batch's classes, V11 annealed by the epoch, feature-mean normalised first."""
-    old = "method: v11-linear\ndata: {name: digits}\nfusion: feature-mean,class-mean\ndevice: cpu\n"
-    (tmp_path / "config.yaml").write_text(old)
-    settings = read_preset(tmp_path / "config.yaml")
-    config = resolve(str(settings.pop("method")), settings)
-    assert (config.align.progress, config.target) == ("epoch", Anchors(classes="batch"))
-    assert list(config.fusion) == ["normalised-feature-mean", "class-mean"]
-    (tmp_path / "config.yaml").write_text("format: 3\n" + old)
-    settings = read_preset(tmp_path / "config.yaml")
-    config = resolve(str(settings.pop("method")), settings)
-    assert (config.align.progress, config.target) == ("round", Anchors(classes="all"))
-    assert list(config.fusion) == ["feature-mean", "class-mean"]
+@pytest.mark.parametrize("written", ["", "format: 2\n", "format: 5\n", "format: 7\n", "format: x\n"])
+def test_a_run_of_another_format_is_refused_in_one_line(written: str, tmp_path: Path) -> None:
+    """Settings of earlier formats meant something else; the first had no number."""
+    content = yaml.safe_dump(resolve("v4", {"device": "cpu"}).to_dict())
+    (tmp_path / "config.yaml").write_text(written + content)
+    number = written.removeprefix("format:").strip() or "1"
+    wanted = rf"config\.yaml: is of format {number}; this anchorfl reads format {CONFIG_FORMAT}"
+    for read in (lambda: read_preset(tmp_path / "config.yaml"), lambda: read_run(tmp_path)):
+        with pytest.raises(UserError, match=wanted) as told:
+            read()
+        assert "\n" not in str(told.value)
+    (tmp_path / "config.yaml").write_text(f"format: {CONFIG_FORMAT}\n{content}")
+    assert read_preset(tmp_path / "config.yaml")["data.name"] == "digits"
 
 
-def test_a_run_from_before_a_data_set_had_a_crop_and_a_zoom_keeps_its_own(tmp_path: Path) -> None:
-    today = resolve("v4", {"data.name": "svhn"})
-    assert (today.data.crop, today.model.zoom) == (0.5, 0.8)
-    words = "method: v4\ndata: {name: svhn}\ndevice: cpu\n"
-    for number, kept in ((5, (0.2, 1.0)), (6, (0.5, 0.8))):
-        (tmp_path / "config.yaml").write_text(f"format: {number}\n{words}")
-        settings = read_preset(tmp_path / "config.yaml")
-        config = resolve(str(settings.pop("method")), settings)
-        assert (config.data.crop, config.model.zoom) == kept
+def test_an_option_of_a_usual_fusion_goes_without_naming_the_fusions() -> None:
+    config = resolve("v4", {"fusion.class-mean.q": "1"})
+    assert list(config.fusion) == ["sketch-guided", "class-mean", "feature-mean"]
+    assert config.fusion["class-mean"]["q"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("images", "pixels", "clients", "encoder", "batch"),
+    [
+        (480, 32, 5, "small-cnn", 32),
+        (4_999, 32, 5, "small-cnn", 64),
+        (5_000, 32, 5, "resnet18", 64),
+        (5_000, 28, 5, "small-cnn", 64),
+        (50_000, 32, 5, "resnet18", 512),
+        (50_000, 32, 100, "resnet18", 32),
+    ],
+)
+def test_ones_own_images_choose_encoder_and_batch_by_their_number_and_size(
+    images: int, pixels: int, clients: int, encoder: str, batch: int
+) -> None:
+    for device in ("cpu", "cuda"):
+        settings = {"data.name": "folder", "partition.clients": clients, "device": device}
+        config = resolve("v4", settings)
+        assert (config.model.name, config.train.batch_size) == (None, None)
+        config = fill_by_images(config, pixels, images)
+        assert (config.model.name, config.train.batch) == (encoder, batch)
+    own = {**settings, "model.name": "resnet18", "train.batch_size": 7}
+    config = fill_by_images(resolve("v4", own), pixels, images)
+    assert (config.model.name, config.train.batch) == ("resnet18", 7)
+
+
+def test_a_key_that_no_data_set_reads_is_refused() -> None:
+    with pytest.raises(UserError, match=r"data\.root: nothing reads it with data\.name=digits"):
+        refuse_unused({"data.root": "x"}, "digits", "digits")
+    with pytest.raises(UserError, match=r"data\.size: nothing reads it with data\.name=digits, svhn"):
+        refuse_unused(["data.size"], "digits", "svhn")
+    refuse_unused(["data.root"], "digits", "svhn")
+    refuse_unused(["data.root", "data.size", "data.holdout"], "digits", "folder")

@@ -12,8 +12,10 @@ import typer
 from benchmarks.tables.figures import TABLES, Row, table
 
 import anchorfl
-from anchorfl.cli import app
-from anchorfl.registry import BALANCES, FUSIONS, METHODS
+from anchorfl.cli.main import app_of
+from anchorfl.fusion import FUSIONS
+from anchorfl.methods import METHODS
+from anchorfl.objective import BALANCES
 from anchorfl.report.keys import (
     Key,
     about_preset,
@@ -121,7 +123,7 @@ def arguments(command: Any) -> str:
 @table("commands")
 def commands() -> list[Row]:
     rows = []
-    for path, command in commands_of(typer.main.get_command(app)):
+    for path, command in commands_of(typer.main.get_command(app_of())):
         does = inspect.cleandoc(command.help).splitlines()[0]
         rows.append(cells(code(f"{path} {arguments(command)}".strip()), does))
     return [["command", "what it does"], *rows]
@@ -130,7 +132,7 @@ def commands() -> list[Row]:
 @table("command-options")
 def command_options() -> list[Row]:
     rows = []
-    for path, command in commands_of(typer.main.get_command(app)):
+    for path, command in commands_of(typer.main.get_command(app_of())):
         for option in command.params:
             if option.param_type_name == "option":
                 value = "" if option.is_flag or option.default is None else option.default

@@ -18,11 +18,10 @@ from benchmarks.tables.figures import TABLES, Row, table
 from benchmarks.tables.reference import cells, code
 
 from anchorfl.data import Partition
-from anchorfl.engine import EpochEnded, RoundEnded, Warned
+from anchorfl.events import ClientRound, EpochEnded, RoundEnded, Warned
 from anchorfl.runs import Summary
 from anchorfl.sweep.plan import KEYS, TRIALS
 from anchorfl.sweep.search import RANGE_KEYS
-from anchorfl.wire import ClientRound
 
 SWEEP = {
     "settings": "for every run, as `anchorfl run` takes them, `method` among them",

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
+from anchorfl.events import TRACKERS
+from anchorfl.objective import SCHEDULES, AlignTarget, Balance
 from anchorfl.options import as_mapping, option
-from anchorfl.registry import METHODS, PARTITIONS, SCHEDULES, STATISTICS, TRACKERS
-
-if TYPE_CHECKING:
-    from anchorfl.objective import AlignTarget, Balance
-    from anchorfl.server import Fusion
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,6 @@ class PartitionOptions:
     kind: str = option(
         "dirichlet",
         "dirichlet, dirichlet-overlap, shards, iid, sites, file, diary, diary-overlap, diary-scrambled",
-        choices=PARTITIONS,
     )
     alpha: float = option(0.05, "Dirichlet concentration: smaller is more skewed", above=0)
     clients: int = option(5, "number of clients", at_least=1)
@@ -65,7 +62,7 @@ class ModelOptions:
     name: str | None = option(
         None,
         "resnet18, small-cnn or FILE.py:NAME, or several with commas, dealt out to clients in turn; "
-        "unset: small-cnn up to 28 pixels, else resnet18",
+        "unset: small-cnn up to 28 pixels or 5,000 images of your own, else resnet18",
     )
     weights: str | None = option(
         None, "what the encoders start from: a file of anchorfl start, or safetensors of weights"
@@ -81,10 +78,12 @@ class ModelOptions:
         False, "fuse the features of an image and its mirror image as one, where data.flip"
     )
 
+    save: bool = option(True, "save the fused model, model.safetensors; `model=off` does not")
+
     @property
     def names(self) -> list[str]:
-        """The encoders of the federation, dealt out to the clients in turn."""
-        return [name.strip() for name in str(self.name).split(",")]
+        """The encoders of the federation, dealt out to clients in turn; none before it is chosen."""
+        return [name.strip() for name in (self.name or "").split(",") if name.strip()]
 
     def name_of(self, client: int) -> str:
         return self.names[client % len(self.names)]
@@ -96,7 +95,11 @@ class TrainOptions:
         10, "rounds of local training; one-shot methods send nothing back between them", at_least=1
     )
     local_epochs: int = option(1, "local epochs per round", at_least=1)
-    batch_size: int = option(512, "samples per step (each is seen in two views)", at_least=1)
+    batch_size: int | None = option(
+        None,
+        "samples per step (each is seen in two views); unset: 512, of your own images by their number",
+        at_least=1,
+    )
     lr: float = option(0.05, "learning rate", above=0)
     momentum: float = option(0.9, "momentum of SGD", at_least=0, below=1)
     schedule: str = option(
@@ -131,6 +134,11 @@ class TrainOptions:
         choices=("auto", "fp32", "tf32", "bf16"),
     )
     graphs: bool = option(True, "on a GPU: replay steps as CUDA graphs, with custom kernels")
+
+    @property
+    def batch(self) -> int:
+        assert self.batch_size is not None  # a resolved experiment has it
+        return self.batch_size
 
     def evaluates(self, number: int) -> bool:
         """Whether a round (from 0) ends in an evaluation."""
@@ -171,6 +179,11 @@ class DescribeOptions:
         " unset: fp8 with model.weights, else fp32",
         choices=("fp32", "fp16", "fp8"),
     )
+
+    @property
+    def sketch_filters(self) -> int:
+        assert self.filters is not None  # a resolved experiment has it
+        return self.filters
 
 
 @dataclass(frozen=True)
@@ -217,7 +230,7 @@ class GeneralOptions:
 
 
 CONFIG_FORMAT = 6
-"""Of config.yaml: raised when a setting changes its meaning."""
+"""Of config.yaml: raised when a setting changes its meaning. No other format is read."""
 DEFAULT_FUSION = "sketch-guided,class-mean,feature-mean"
 SECTIONS: dict[str, type] = {
     "data": DataOptions,
@@ -231,29 +244,13 @@ SECTIONS: dict[str, type] = {
 }
 
 
-class SketchOptions(NamedTuple):
-    """What all sites must agree on to make the same sketch, beside the shape of the images."""
-
-    filters: int
-    seed: int
-    mirrored: bool
-
-
-class Look(NamedTuple):
-    """How a trained encoder is shown an image: the middle of its sides, and mirrored as well or not."""
-
-    zoom: float = 1.0
-    mirrored: bool = False
-
-
-PLAINLY = Look()
-
-
 @dataclass(frozen=True)
 class Config:
     """One experiment, every value known.
 
     `align` sets lambda and `target` is what clients align to; both have their options under `align.`.
+    `fusion` has the options of each fusion by name, the first of which makes the model; `needs` names
+    the statistics that these and the method ask of an upload.
     """
 
     method: str
@@ -267,47 +264,28 @@ class Config:
     flower: FlowerOptions
     align: Balance
     target: AlignTarget | None
-    fusion: dict[str, Fusion]
+    fusion: Mapping[str, Mapping[str, object]]
+    needs: tuple[str, ...]
     general: GeneralOptions
 
     @property
     def seed(self) -> int:
         return self.general.seed
 
-    @property
-    def needs(self) -> set[str]:
-        """The statistics that fusions and the method need in an upload beside weights and counts."""
-        needed = {need for fusion in self.fusion.values() for need in fusion.needs}
-        checked = {"sketch_moments"} if self.server.robust != "off" else set()
-        return needed | checked | set(METHODS.get(self.method).needs)
-
-    @property
-    def exchanges(self) -> int:
-        """How often a client is asked: once, or again to describe its data under all encoders."""
-        return max((STATISTICS.get(need).exchange for need in self.needs), default=1)
-
-    @property
-    def look(self) -> Look:
-        """How sites and server show an image to encoders that are to be fused."""
-        return Look(self.model.zoom, self.model.mirrored and bool(self.data.flip))
-
-    @property
-    def sketch(self) -> SketchOptions:
-        assert self.describe.filters is not None  # a resolved experiment has it
-        return SketchOptions(self.describe.filters, self.seed, bool(self.data.flip))
-
     def to_dict(self) -> dict[str, Any]:
         """The nested mapping that config.yaml holds and `resolve` takes back."""
         sections = {name: asdict(getattr(self, name)) for name in SECTIONS}
-        fusions = {f"fusion.{name}": as_mapping(fusion) for name, fusion in self.fusion.items()}
         return {
             "method": self.method,
             **sections,
             "align": {**as_mapping(self.align), **(as_mapping(self.target) if self.target else {})},
             "fusion": ",".join(self.fusion),
-            **{name: options for name, options in fusions.items() if options},
+            **{f"fusion.{name}": dict(options) for name, options in self.fusion.items() if options},
             **asdict(self.general),
         }
 
     def replace_general(self, **values: object) -> Config:
         return replace(self, general=replace(self.general, **values))  # type: ignore[arg-type]
+
+    def replace_train(self, **values: object) -> Config:
+        return replace(self, train=replace(self.train, **values))  # type: ignore[arg-type]

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from anchorfl.config import Config
-from anchorfl.engine import Listener, run_in_folder
-from anchorfl.predictor import Predictor, predictor_of
-from anchorfl.registry import DISPLAYS
+from anchorfl.events import Listener
+from anchorfl.model import FusedModel
+from anchorfl.report.progress import display_where_seen
 from anchorfl.runs import Record, Run, Summary, percent, read_run
-from anchorfl.settings import flatten, import_named, resolve
+from anchorfl.settings import flatten, import_named, refuse_unused, resolve
+from anchorfl.simulate import run_in_folder
 
 
 class Experiment:
@@ -27,6 +28,7 @@ class Experiment:
         words = flatten(settings)
         import_named({"method": method, **words})
         self.config: Config = resolve(method, words)
+        refuse_unused(words, self.config.data.name)
 
     def __repr__(self) -> str:
         """Short: what would run."""
@@ -38,7 +40,7 @@ class Experiment:
         Where `out` holds the same experiment, unfinished, it goes on; `restart` begins it anew.
         In a terminal or a notebook a bar shows how far it is, unless `progress` is False.
         """
-        display = DISPLAYS.get("progress")() if progress else None
+        display = display_where_seen() if progress else None
         shown = () if display is None else (display,)
         return Result(run_in_folder(self.config, (*shown, *listeners), restart))
 
@@ -94,11 +96,12 @@ class Result:
         }
 
     @cached_property
-    def predictor(self) -> Predictor:
+    def predictor(self) -> FusedModel:
         """The primary fusion as a torch module: floats in 0..1 in, scores out."""
-        return predictor_of(self.run)
+        names = self.run.vouched(self.config).model.names
+        return FusedModel.load(self.run.files.model, [name for name in names if ":" in name])
 
 
 def load_run(folder: str | PathLike[str], trust: bool = False) -> Result:
     """The result of a run that ended earlier; `trust` lets its predictor import code that it names."""
-    return Result(read_run(folder, trust).require_end())
+    return Result(read_run(folder, trust).require_whole())

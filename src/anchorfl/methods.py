@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from anchorfl.registry import METHODS
+from anchorfl.registry import Registry
 
 FAFI = ("classification", "supervised_contrast", "prototype_feature", "prototype_self")
 WITHOUT_SUPCON = ("classification", "prototype_feature", "prototype_self")
@@ -40,7 +41,10 @@ class Method:
         return bool(self.base_terms)
 
 
+METHODS: Registry[Method] = Registry("method")
+
 DIARY: dict[str, object] = {
+    "partition.kind": "diary",
     "partition.alpha": 0.05,
     "train.reset_optimizer": True,
     "upload.batchnorm": "running",
@@ -54,28 +58,25 @@ DIARY_004 = {
     "train.rounds": 6,
     "train.local_epochs": 5,
 }
-DIARY_001 = {**DIARY, "data.name": "cifar10", "partition.kind": "diary", "train.rounds": 50}
+DIARY_001 = {**DIARY, "data.name": "cifar10", "train.rounds": 50}
+DIARYS_SIGMAS = {"align.start": "entropy", "align.sigma_lr": 0.005}
 DIARY_000 = {
     **DIARY,
+    **DIARYS_SIGMAS,
     "data.name": "cifar100",
-    "partition.kind": "diary",
     "train.rounds": 10,
     "train.local_epochs": 10,
     "align.lambda_max": 20.0,
-    "align.start": "entropy",
-    "align.sigma_lr": 0.005,
 }
 DIARY_002 = {
     **DIARY,
+    **DIARYS_SIGMAS,
     "data.name": "svhn",
     "data.flip": True,
     "data.crop": 0.2,
     "model.zoom": 1.0,
-    "partition.kind": "diary",
     "train.rounds": 50,
     "train.batch_size": 256,
-    "align.start": "entropy",
-    "align.sigma_lr": 0.005,
     "seed": 114514,
 }
 
@@ -99,34 +100,31 @@ def bank(summary: str, balance: str, defaults: Mapping[str, object]) -> Method:
     return Method(summary, balance, "bank", defaults, WITHOUT_SUPCON, DIARY_004)
 
 
+def unaligned(summary: str, *base_terms: str, **more: Any) -> Method:
+    """B alone: no lambda, and nothing to align to."""
+    return Method(summary, target=None, base_terms=base_terms, **more)
+
+
 for name, method in {
-    "v4": Method("the FAFI baseline: no alignment", target=None, diary=DIARY_004),
-    "cross-entropy": Method(
-        "classification alone, prototypes as a linear head",
-        target=None,
-        base_terms=("classification",),
-    ),
-    "v4-views": Method(
+    "v4": unaligned("the FAFI baseline: no alignment", *FAFI, diary=DIARY_004),
+    "cross-entropy": unaligned("classification alone, prototypes as a linear head", "classification"),
+    "v4-views": unaligned(
         "V4, and two views of an image against all others: keeps what a start knows of other classes",
-        target=None,
-        base_terms=(*FAFI, "view_contrast"),
+        *FAFI,
+        "view_contrast",
     ),
-    "simclr": Method(
+    "simclr": unaligned(
         "two views of an image against all others, no label read: how a start is trained",
-        target=None,
-        base_terms=("view_contrast",),
+        "view_contrast",
         defaults={"fusion": "class-mean,joint-ridge"},
     ),
-    "none": Method(
+    "none": unaligned(
         "nothing is trained: one pass for statistics, uploads without weights",
-        target=None,
-        base_terms=(),
         defaults={"train.rounds": 1, "fusion": "sketch-lda,sketch-ridge"},
     ),
-    "fedavg": Method(
+    "fedavg": unaligned(
         "many rounds: cross entropy on a linear head, weights averaged after each",
-        target=None,
-        base_terms=("classification",),
+        "classification",
         defaults={"train.reset_optimizer": True, "fusion": "parameter-mean"},
         server="fedavg",
     ),
@@ -168,10 +166,7 @@ for name, method in {
         diary=DIARY_000,
     ),
     "v11-cosine": Method(
-        "V11 with the cosine schedule",
-        "rescaled",
-        defaults={**COSINE, **BY_ROUND},
-        diary=DIARY_000,
+        "V11 with the cosine schedule", "rescaled", defaults={**COSINE, **BY_ROUND}, diary=DIARY_000
     ),
     "v12": Method(
         "learned, and annealed for the variances and the weights alike; explodes as A -> 0",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, field, fields
+from operator import ge, gt, le, lt
 from os import PathLike, fspath
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -16,20 +17,20 @@ from anchorfl.registry import Registry, suggestion
 
 T = TypeVar("T")
 KIND_NAMES = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a word"}
+LIMITS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "above": ("above", gt),
+    "at_least": ("of at least", ge),
+    "below": ("below", lt),
+    "at_most": ("of at most", le),
+}
+"""The words of each limit, and how a value is compared with it."""
 
 
 def option(
-    default: Any,
-    help: str,
-    *,
-    above: float | None = None,
-    at_least: float | None = None,
-    below: float | None = None,
-    at_most: float | None = None,
-    choices: tuple[str, ...] | Registry[Any] | None = None,
+    default: Any, help: str, choices: tuple[str, ...] | Registry[Any] | None = None, **limits: float
 ) -> Any:
-    """A dataclass field that documents itself and knows its limits."""
-    limits = {"above": above, "at_least": at_least, "below": below, "at_most": at_most}
+    """A dataclass field that documents itself and knows its limits: above, at_least, below, at_most."""
+    assert limits.keys() <= LIMITS.keys()
     return field(default=default, metadata={"help": help, "choices": choices, **limits})
 
 
@@ -52,15 +53,7 @@ def allowed(item: Field[Any], kind: type) -> str:
     if choices is not None:
         return "one of " + ", ".join(choices)
     limits = item.metadata
-    bounds = []
-    if limits.get("above") is not None:
-        bounds.append(f"above {limits['above']:g}")
-    if limits.get("at_least") is not None:
-        bounds.append(f"of at least {limits['at_least']:g}")
-    if limits.get("below") is not None:
-        bounds.append(f"below {limits['below']:g}")
-    if limits.get("at_most") is not None:
-        bounds.append(f"of at most {limits['at_most']:g}")
+    bounds = [f"{words} {limits[name]:g}" for name, (words, _) in LIMITS.items() if name in limits]
     return " ".join([KIND_NAMES[kind], " and ".join(bounds)]).strip()
 
 
@@ -93,13 +86,8 @@ def convert(value: object, kind: type) -> object:
 
 def within(value: Any, item: Field[Any]) -> bool:
     limits, choices = item.metadata, choices_of(item)
-    return (
-        (choices is None or value in choices)
-        and (limits.get("above") is None or value > limits["above"])
-        and (limits.get("at_least") is None or value >= limits["at_least"])
-        and (limits.get("below") is None or value < limits["below"])
-        and (limits.get("at_most") is None or value <= limits["at_most"])
-    )
+    kept = [fits(value, limits[name]) for name, (_, fits) in LIMITS.items() if name in limits]
+    return all(kept) and (choices is None or value in choices)
 
 
 def build(owner: type[T], values: Mapping[str, object], section: str) -> T:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    import torch
 
-Tensors = dict[str, "Tensor"]
+Tensor: TypeAlias = "torch.Tensor"
+"""For annotations alone: a formula that names it imports no torch."""
+Tensors = dict[str, Tensor]
 
 
 def section(tensors: Mapping[str, Tensor], name: str) -> Tensors:
@@ -20,3 +22,13 @@ def section(tensors: Mapping[str, Tensor], name: str) -> Tensors:
 def prefixed(name: str, tensors: Mapping[str, Tensor]) -> Tensors:
     """The opposite of `section`."""
     return {f"{name}/{key}": tensor for key, tensor in tensors.items()}
+
+
+class Encoder(NamedTuple):
+    """Weights, and the name of the network that they belong to."""
+
+    name: str
+    weights: Tensors
+
+
+Encoders = Sequence[Encoder]

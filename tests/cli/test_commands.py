@@ -170,6 +170,9 @@ def test_the_help_of_run_names_every_key(tmp_path: Path) -> None:
         (["run", "v4", "method=v12"], "method=v12: goes with a preset"),
         (["run", "v4", "fusion.class-mean=3"], "write fusion.class-mean.OPTION=VALUE"),
         (["run", "v4", "seed=-1"], "error: seed=-1: must be"),
+        (["run", "v4", "data.root=shapes"], "data.root: nothing reads it with data.name=digits"),
+        (["run", "presets/v4-digits.yaml", "data.size=8"], "data.size: nothing reads it with"),
+        (["run", "v4", "fusion.mean-mean.q=2"], "mean-mean is not among fusion=sketch-guided"),
         (["run", "v4", "out=" + "x" * 300], "cannot be made (File name too long)"),
     ],
 )

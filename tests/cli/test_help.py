@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import typer
 
-from anchorfl.cli import app
+from anchorfl.cli.main import app_of
 from tests.conftest import command
 
 
@@ -18,7 +18,7 @@ def everything(found: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, .
         yield from everything(member, (*words, name))
 
 
-@pytest.mark.parametrize("words", list(everything(typer.main.get_command(app))), ids=" ".join)
+@pytest.mark.parametrize("words", list(everything(typer.main.get_command(app_of()))), ids=" ".join)
 def test_no_backslash_stands_before_a_bracket(tmp_path: Path, words: tuple[str, ...]) -> None:
     done = command(*words, "--help", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -3,13 +3,16 @@
 from pathlib import Path
 from subprocess import CompletedProcess
 
+import numpy as np
 import pytest
 import yaml
+from PIL import Image
 
 from anchorfl import Experiment, load_run
-from anchorfl.engine.events import Event, MetricsWriter, RoundEnded
 from anchorfl.errors import UserError
-from anchorfl.registry import BALANCES
+from anchorfl.events import Event, RoundEnded
+from anchorfl.loop import MetricsWriter
+from anchorfl.objective import BALANCES
 from tests.conftest import command, own_code_forgotten
 
 BALANCE = '''
@@ -17,9 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from anchorfl.methods import Method
-from anchorfl.objective import Balance
+from anchorfl.objective import BALANCES, Balance
 from anchorfl.options import option
-from anchorfl.registry import BALANCES
 
 Path(__file__).with_name("imported").touch()
 
@@ -44,7 +46,7 @@ FUSION = '''
 from dataclasses import dataclass
 
 from anchorfl.options import option
-from anchorfl.server.fusion.class_mean import ClassMean
+from anchorfl.fusion.class_mean import ClassMean
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Counted(ClassMean):
 
     share: float = option(0.5, "an option of its own", at_least=0)
 '''
+LOSS_LINE = BALANCE[: BALANCE.index("return losses")].count("\n") + 1
 FUSIONS = "fusion=sketch-guided,mine.py:Counted"
 
 
@@ -111,7 +114,7 @@ def test_what_a_balance_would_lose_in_silence_is_said(
     assert said in done.stderr
 
 
-@pytest.mark.parametrize("words", [["fuse", "run"], ["export", "run", "model.safetensors"]])
+@pytest.mark.parametrize("words", [["fuse", "run"], ["distill", "run", "--steps", "1"]])
 def test_a_folder_that_names_code_imports_it_only_when_trusted(home: Path, words: list[str]) -> None:
     (home / "imported").unlink(missing_ok=True)
     done = anew(*words, cwd=home)
@@ -124,8 +127,20 @@ def test_a_folder_that_names_code_imports_it_only_when_trusted(home: Path, words
     assert (home / "imported").exists()
 
 
-@pytest.mark.parametrize("words", [["compare", "run"], ["report", "run"], ["diagnose", "run"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["compare", "run"],
+        ["report", "run"],
+        ["diagnose", "run"],
+        ["export", "run", "model.safetensors"],
+        ["predict", "run", "two.png"],
+        ["evaluate", "run", "--data", "digits"],
+    ],
+)
 def test_what_needs_no_code_imports_none(home: Path, words: list[str]) -> None:
+    """A model is a file of its own: who fused it, and by what, no longer matters."""
+    Image.fromarray(np.zeros((8, 8), np.uint8)).save(home / "two.png")
     (home / "imported").unlink(missing_ok=True)
     done = anew(*words, cwd=home)
     assert done.returncode == 0, done.stderr
@@ -164,6 +179,22 @@ def test_a_run_by_code_that_has_changed_is_not_taken_for_the_same(home: Path) ->
     assert anew(*words, "--restart", cwd=home).returncode == 0
 
 
+def test_a_runs_settings_are_not_repeated_by_code_that_has_changed(home: Path) -> None:
+    code = home / "later.py"
+    code.write_text(BALANCE)
+    assert anew("run", "later.py:Sum", "train.rounds=1", "out=first", cwd=home).returncode == 0
+    again = ("run", "first/config.yaml", "out=second")
+    code.write_text(BALANCE.replace("losses.base +", "losses.base + 0 +"))
+    done = anew(*again, cwd=home)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "first/config.yaml: later.py is not what it was when this ran" in done.stderr
+    assert not (home / "second").exists()
+    code.write_text(BALANCE)
+    done = anew(*again, cwd=home)
+    assert done.returncode == 0, done.stderr
+    assert load_run(home / "first").accuracy == load_run(home / "second").accuracy
+
+
 def test_a_stopped_run_by_own_code_goes_on_when_trusted(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,7 +208,7 @@ def test_a_stopped_run_by_own_code_goes_on_when_trusted(
     with monkeypatch.context() as patch:
         patch.setattr(MetricsWriter, "__call__", cut)
         done = anew("run", "own.py:Sum", "train.rounds=2", "out=cut", cwd=home)
-    assert "stopped: anchorfl run cut --trust goes on" in done.stderr
+    assert "stopped: anchorfl run cut --trust resumes" in done.stderr
     assert "--trust" in anew("run", "cut", cwd=home).stderr
     done = anew("run", "cut", "--trust", cwd=home)
     assert done.returncode == 0, done.stderr
@@ -215,7 +246,7 @@ def test_a_task_for_real_sites_names_no_file(home: Path) -> None:
     ("written", "said"),
     [
         ("return losses.base", "loss must return a tensor of one number, and a dict"),
-        ("return losses.nothing, {}", "loss, line 21: AttributeError"),
+        ("return losses.nothing, {}", f"loss, line {LOSS_LINE}: AttributeError"),
     ],
 )
 def test_a_balance_that_cannot_work_is_named_before_training(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,14 +14,13 @@ from torch import Tensor, nn
 from anchorfl.compute import Batch, GraphStepper, Steps
 from anchorfl.compute.cuda_graphs import padded_size
 from anchorfl.data import ImageFacts, ImageStore, Split
-from anchorfl.models import BatchNorm, batchnorms
+from anchorfl.methods import METHODS
+from anchorfl.nn import BatchNorm, batchnorms
 from anchorfl.objective import ClientFacts
-from anchorfl.registry import METHODS
-from anchorfl.settings import resolve
-from anchorfl.site import Client, Trainer
+from anchorfl.prepare import Setup
+from anchorfl.site import Trainer
 from anchorfl.tensors import Tensors
-from anchorfl.wire import Task
-from tests.conftest import CPU, tiny_split
+from tests.conftest import CPU, make_setup, make_site, tiny_split
 
 NAMES = [*(name for name in METHODS.names() if name != "none"), "torchjd:DWA", "torchjd:FAMO"]
 FACTS = ImageFacts((3, 8, 8), 4, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
@@ -40,13 +40,14 @@ def make_trainer(method: str, facts: ImageFacts, device: torch.device, **setting
         pytest.importorskip("torchjd")
     settings = {"train.rounds": 3, "train.precision": "fp32", **settings}
     public = {"partition.public": 0.1} if method.startswith("v6") else {}
-    task = Task.prepare(resolve(method, {**settings, **public}), facts)
-    target = task.target
+    setup = make_setup(method, facts, **settings, **public)
+    task, target = setup.task, setup.task.target
     if method.startswith("v6"):
         dimension = task.weights["prototypes"].shape[1]
         target = nn.functional.normalize(torch.randn(5, dimension, generator=torch.Generator()), dim=1)
     weights = {name: value.to(torch.get_default_dtype()) for name, value in task.weights.items()}
-    trainer = Trainer(Task(task.config, facts, weights, target), device)
+    changed = replace(task, weights=weights, target=target)
+    trainer = Trainer(Setup(changed, setup.config), device)
     trainer.network.to(torch.get_default_dtype())
     return trainer
 
@@ -120,14 +121,14 @@ def noise_store(device: torch.device) -> ImageStore:
 def rounds(trainer: Trainer, store: ImageStore, together: bool) -> list[Tensors]:
     """Small clients, five steps each, all under way at once or one after the other."""
     owns = [np.arange(9), np.arange(9, 30), np.arange(30, 36), np.arange(40, 110)]
-    clients = [Client(k, trainer, store, own, 4) for k, own in enumerate(owns)]
+    sites = [make_site(trainer, k, store, own) for k, own in enumerate(owns)]
     if together:
-        for read in [client.start_round(0, lambda samples: None) for client in clients]:
+        for read in [site.start_round(0, lambda samples: None) for site in sites]:
             read()
     else:
-        for client in clients:
-            client.train_round(0, lambda samples: None)
-    return [client.state for client in clients]
+        for site in sites:
+            site.train_round(0)
+    return [site.state for site in sites]
 
 
 def gpu_states(trainer: Trainer, recorded: bool) -> list[Tensors]:
@@ -141,7 +142,7 @@ def gpu_states(trainer: Trainer, recorded: bool) -> list[Tensors]:
 
 
 def graph_stepper(trainer: Trainer) -> GraphStepper:
-    return GraphStepper(trainer.device, trainer.config.train.batch_size)
+    return GraphStepper(trainer.device, trainer.config.train.batch)
 
 
 def difference(first: list[Tensors], second: list[Tensors]) -> float:

@@ -9,10 +9,9 @@ from threading import Thread
 
 import pytest
 
-from anchorfl.data import fetch
+from anchorfl.data import DATASETS, fetch
 from anchorfl.data.catalog import Download
 from anchorfl.errors import UserError
-from anchorfl.registry import DATASETS
 
 
 class Server(ThreadingHTTPServer):

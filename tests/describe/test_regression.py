@@ -7,14 +7,7 @@ import torch
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
 
-from anchorfl.describe import (
-    Sums,
-    discriminant,
-    ridge,
-    second_moments,
-    summed,
-    with_constant,
-)
+from anchorfl.describe import Sums, discriminant, ridge, second_moments, summed, with_constant
 from anchorfl.describe.regression import HALF_A_DECADE, unexplained
 
 

@@ -5,8 +5,7 @@ from anchorfl.data import ImageStore
 from anchorfl.describe import Sketch, dead_leaves
 from anchorfl.describe import sketch as module
 from anchorfl.settings import resolve
-from tests.conftest import make_trainer
-from tests.site.test_client import make_client
+from tests.conftest import make_site, make_trainer
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 32, 32), (1, 28, 28), (3, 96, 64)])
@@ -67,27 +66,27 @@ def test_dead_leaves_have_edges_of_many_sizes() -> None:
 
 
 def test_no_statistic_describes_a_class_with_few_samples(store: ImageStore) -> None:
-    """What leaves the client is what would leave it without them."""
+    """What leaves the site is what would leave it without them."""
     needs = "zscore,sketch-guided,class-mean"
     trainer = make_trainer("v4", **{"fusion": needs, "upload.min_count": 3})
-    client = make_client(trainer, store, [0, 4, 8, 1, 5])  # 3 of class 0, 2 of class 1
-    only = make_client(trainer, store, [0, 4, 8], 1)
-    weights = [client.upload().encoder]
+    site = make_site(trainer, 0, store, [0, 4, 8, 1, 5])  # 3 of class 0, 2 of class 1
+    only = make_site(trainer, 1, store, [0, 4, 8])
+    weights = [site.upload().encoder]
     with torch.no_grad():
         torch.testing.assert_close(
-            client.statistics(1, weights), only.statistics(1, weights), atol=1e-6, rtol=1e-5
+            site.statistics(1, weights), only.statistics(1, weights), atol=1e-6, rtol=1e-5
         )
-    alone = make_client(trainer, store, [2], 2).upload()
+    alone = make_site(trainer, 2, store, [2]).upload()
     assert all(value.abs().max() == 0 for value in alone.statistics.values())
 
 
-def test_a_client_sketches_its_samples_once(store: ImageStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_site_sketches_its_samples_once(store: ImageStore, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = make_trainer("v4", **{"fusion": "sketch-guided", "upload.min_count": 1})
-    client = make_client(trainer, store, list(range(12)))
-    first = client.upload()
+    site = make_site(trainer, 0, store, list(range(12)))
+    first = site.upload()
     monkeypatch.setattr(Sketch, "forward", None)
-    client.train_round(0, lambda samples: None)
-    second = client.upload()
+    site.train_round(0)
+    second = site.upload()
     assert torch.equal(
         first.statistic("sketch_moments")["triangle"], second.statistic("sketch_moments")["triangle"]
     )

@@ -12,9 +12,9 @@ from anchorfl import Experiment
 from anchorfl.diagnose import forecast, forecast_run, geometric, leaves, smallest_gamma
 from anchorfl.diagnose.guard import replay
 from anchorfl.errors import UserError
+from anchorfl.methods import METHODS
 from anchorfl.objective import Point, RoundMeans, Setting, Uncertainty
-from anchorfl.objective.balance.sigma_forecast import slopes
-from anchorfl.registry import METHODS
+from anchorfl.objective.balance.uncertainty import slopes
 from anchorfl.runs import read_run
 from anchorfl.settings import resolve
 from tests.conftest import RECORDS, command
@@ -149,8 +149,8 @@ def test_the_command_shows_the_explosion_without_importing_torch(tmp_path: Path)
     assert "raw lambda exceeds 100 in round 1" in done.stdout
     assert (tmp_path / "forecast.png").stat().st_size > 5000
     code = f"import sys; sys.argv=['anchorfl','forecast',*{words!r}]\n"
-    code += "from anchorfl.cli import app\n"
-    code += "try: app()\nexcept SystemExit: pass\nprint('torch' in sys.modules)"
+    code += "from anchorfl.cli.main import main\n"
+    code += "try: main()\nexcept SystemExit: pass\nprint('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "False"
 

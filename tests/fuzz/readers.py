@@ -6,12 +6,14 @@ A reader may refuse with a UserError, and may do nothing else: no other exceptio
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import pickle
 import struct
 import tempfile
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -21,18 +23,24 @@ import torch
 from PIL import Image
 from scipy.io import savemat
 
-from anchorfl.data import ImageFacts, load_partition, read_images
+from anchorfl.data import ImageFacts, Split, load_partition, read_images
 from anchorfl.data.matlab import read_mat
 from anchorfl.data.readers import read_idx
 from anchorfl.data.unpickle import read_pickled_arrays
-from anchorfl.engine.checkpoints import read_checkpoint
-from anchorfl.predictor import load_predictor
+from anchorfl.errors import UserError
+from anchorfl.events import ClientRound, as_record
+from anchorfl.loop.checkpoints import Checkpoint, read_checkpoint
+from anchorfl.messages import Description, Request, Start, Task, Upload, pack, read_start
+from anchorfl.model import FusedModel
+from anchorfl.prepare import Setup, describer_for, new_task
 from anchorfl.runs import Summary, read_run
 from anchorfl.server import Server
 from anchorfl.settings import read_preset, resolve
+from anchorfl.site import Site, Trainer
 from anchorfl.start import StartOptions, make_start
 from anchorfl.sweep import read_plan
-from anchorfl.wire import ClientRound, Description, Request, Start, Task, Upload, pack, read_start
+from anchorfl.tensors import Encoder
+from anchorfl.transport.scores import read_score
 
 LABELS = np.arange(20) % 4
 FACTS = ImageFacts((1, 8, 8), 4, (0.5,), (0.25,))
@@ -78,11 +86,32 @@ def in_run(name: str) -> Callable[[bytes], object]:
 
 @cache
 def server() -> Server:
-    return Server(Task.prepare(resolve("v4", {"fusion": "sketch-guided"}), FACTS), torch.device("cpu"))
+    config = resolve("v4", {"fusion": "sketch-guided,class-mean"})
+    task = new_task(config, FACTS, tuple("abcd"))
+    return Server(Setup(task, config), torch.device("cpu"))
+
+
+def open_task(data: bytes) -> object:
+    """As a site opens it: its settings too, and the networks that its weights fill."""
+    setup = Setup.of(Task.from_bytes(data))
+    return [make() for make in setup.networks().values()]
 
 
 def admit(data: bytes) -> object:
-    return server().admission.admit(data, server().task.hash)
+    server().hold([])
+    refusal = server().receive(data)
+    if refusal is not None:
+        raise UserError(str(refusal))
+    return server().uploads
+
+
+def read_report(data: bytes) -> object:
+    """A report of a round, as an upload holds it."""
+    try:
+        record = json.loads(data)
+    except (ValueError, RecursionError):
+        raise UserError("no JSON") from None
+    return as_record(ClientRound.from_record(record))
 
 
 def idx(values: np.ndarray) -> bytes:
@@ -108,15 +137,50 @@ def partition() -> bytes:
     return json.dumps(content).encode()
 
 
+def report() -> ClientRound:
+    return ClientRound(0, 0, 27, 2, 1.0, 0.5, None, 0.1, readings={"grad_norm": 0.25})
+
+
+@cache
 def upload() -> bytes:
-    network = server().runners[""].network
-    counts = torch.tensor([12, 0, 15, 0])
-    return Upload(0, counts, network.state_dict(), {}, "small-cnn", server().task.hash).to_bytes()
+    """Of a site that was never trained; a server admits it."""
+    setup, labels = server().setup, np.repeat([0, 2], [12, 15])
+    images = np.random.default_rng(0).integers(0, 256, (27, 1, 8, 8), dtype=np.uint8)
+    site = Site(Trainer(setup, torch.device("cpu")), Split(images, labels), "north")
+    return replace(site.upload(), telemetry=(report(),)).to_bytes()
+
+
+@cache
+def model() -> FusedModel:
+    """That of one site's upload."""
+    server().hold([Upload.from_bytes(upload())])
+    return server().fuse()
+
+
+@cache
+def saved_model() -> bytes:
+    path = folder() / "saved.safetensors"
+    model().save(path)
+    return path.read_bytes()
+
+
+def score() -> bytes:
+    saved_model()
+    named = {"site": "north", "model": model().hash, "fusion": model().card.fusion}
+    content = {**named, "classes": model().class_names, "confusion": [[3, 0, 0, 1]] * 4}
+    return json.dumps(content).encode()
+
+
+def checkpoint() -> bytes:
+    sites = {"0": {"weights/a": torch.zeros(2), "halted": torch.tensor(False)}}
+    taken = Checkpoint(1, "hash", 1, {"a": torch.zeros(2)}, torch.zeros(2), sites)
+    return taken.to_bytes((0, hashlib.sha256(b"").hexdigest()))
 
 
 def start_in(path: Path) -> object:
     found = read_start(path)
-    return found and found.describer((1, 8, 8), True, 5, "small-cnn")
+    config = resolve("v4", {"data.flip": True, "describe.width": 5, "model.name": "small-cnn"})
+    return found and describer_for(config, FACTS, found)
 
 
 @cache
@@ -164,23 +228,31 @@ READERS: dict[str, tuple[Callable[[bytes], object], Callable[[], list[bytes]]]] 
         as_file("p.json", lambda path: load_partition(path, "x", LABELS)),
         lambda: [partition()],
     ),
-    "task": (Task.from_bytes, lambda: [server().task.to_bytes()]),
+    "task": (open_task, lambda: [server().task.to_bytes()]),
     "start": (as_file("start.safetensors", start_in), lambda: [start().to_bytes()]),
     "upload": (admit, lambda: [upload()]),
     "messages": (
-        lambda data: (Request, Description, ClientRound)[len(data) % 3].from_bytes(data),
+        lambda data: (Request, Description)[len(data) % 2].from_bytes(data),
         lambda: [
-            Description(0, {"a/b": torch.zeros(2)}).to_bytes(),
-            Request([], "x").to_bytes(),
-            b'{"round": 0, "readings": {}}',
+            Description("north", {"a/b": torch.zeros(2)}, "x", "y").to_bytes(),
+            Request({}, "x").to_bytes(),
+            Request({"north": Encoder("small-cnn", {"a": torch.zeros(2)})}, "x").to_bytes(),
         ],
     ),
-    "predictor": (
-        as_file("p.safetensors", load_predictor),
-        lambda: [pack("predictor", {"card": {}, "encoders": 1, "head": {}}, {"a": torch.zeros(2)})],
+    "report": (
+        read_report,
+        lambda: [b'{"round": 0, "readings": {}}', json.dumps(as_record(report())).encode()],
     ),
+    "model": (
+        as_file("p.safetensors", FusedModel.load),
+        lambda: [
+            saved_model(),
+            pack("model", {"card": {}, "encoders": 1, "head": {}}, {"a": torch.zeros(2)}),
+        ],
+    ),
+    "score": (as_file("x.score", lambda path: read_score(path, model())), lambda: [score()]),
     "checkpoint": (
         as_file("c.safetensors", lambda path: read_checkpoint(path, path.with_name("none.jsonl"))),
-        lambda: [pack("checkpoint", {"position": 1, "metrics": [0, ""]}, {"task/a": torch.zeros(2)})],
+        lambda: [checkpoint()],
     ),
 }

@@ -4,13 +4,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from anchorfl.objective import Views
+from anchorfl.methods import METHODS
+from anchorfl.objective import BASE_TERMS, Views
 from anchorfl.objective.losses import (
     batch_anchor_distance,
     prototype_self_contrast,
     supervised_contrast,
 )
-from anchorfl.registry import BASE_TERMS, METHODS
 from anchorfl.settings import resolve
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from anchorfl.registry import SCHEDULES
+from anchorfl.objective import SCHEDULES
 
 
 def test_schedules_fall_from_one_as_seed_000_lists_them() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from anchorfl.errors import UserError
 from anchorfl.report.compare.groups import baseline_of, draws, group_runs
+from anchorfl.report.compare.table import note_on
 from anchorfl.runs import Run, read_run
 from tests.conftest import RECORDS, command
 from tests.report.recorded import recorded
@@ -60,7 +61,7 @@ def test_runs_by_different_code_are_not_averaged() -> None:
     assert all(re.fullmatch("v12 code=[0-9a-f]{6}", label) for label in labels(runs))
 
 
-def test_what_a_methods_name_says_is_not_said_again() -> None:
+def test_what_sets_methods_apart_is_in_their_names_and_in_a_note() -> None:
     fixed = replace(
         recorded("v4", seeds=(1,))[0],
         settings={
@@ -73,9 +74,15 @@ def test_what_a_methods_name_says_is_not_said_again() -> None:
     learned = recorded("v12", seeds=(1,))[0]
     assert learned.settings["align.schedule"] == "linear"
     assert labels([fixed, learned]) == ["v7", "v12"]
-    assert labels([fixed, changed(learned, align__schedule="cosine")]) == [
+    assert "differ" not in note_on(group_runs([fixed, learned]))
+    longer = changed(learned, train__rounds=99, train__lr=0.5)
+    assert labels([fixed, longer]) == ["v7", "v12"]
+    note = "One seed. Methods also differ in train.lr, train.rounds."
+    assert note_on(group_runs([fixed, longer])) == note
+    assert labels([fixed, learned, changed(longer, seed=2)]) == [
         "v7",
-        "v12 align.schedule=cosine",
+        "v12 train.lr=0.05 train.rounds=30",
+        "v12 train.lr=0.5 train.rounds=99",
     ]
 
 

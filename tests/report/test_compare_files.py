@@ -12,12 +12,12 @@ import pytest
 from PIL import Image
 
 from anchorfl.report.compare.charts import charts_of, largest_lambdas
-from anchorfl.report.compare.figures import write_figures
-from anchorfl.report.compare.files import write_tables
 from anchorfl.report.compare.groups import Group, group_runs
 from anchorfl.report.compare.page import write_page
-from anchorfl.report.compare.table import accuracy_table, difference_table
+from anchorfl.report.compare.table import accuracy_table, difference_table, note_on, tidy
+from anchorfl.report.figures import write_charts
 from anchorfl.report.latex import escaped
+from anchorfl.report.table_files import write_tables
 from anchorfl.runs import Run, RunFolder
 from tests.conftest import command
 from tests.report.recorded import recorded
@@ -50,7 +50,7 @@ def latex_rows(text: str) -> list[list[str]]:
 def test_markdown_latex_and_page_agree(groups: list[Group], tmp_path: Path) -> None:
     tables = [accuracy_table(groups), difference_table(groups, groups[0])]
     for name in ("c.md", "c.tex"):
-        write_tables(groups, tables, tmp_path / name)
+        write_tables(tables, tmp_path / name, note_on(groups))
     write_page(groups, tables, tmp_path / "c.html")
     wanted = [row for table in tables for row in [table.headings, *table.rows]]
     found = [row for row in markdown_rows((tmp_path / "c.md").read_text()) if row[0] != "---"]
@@ -62,7 +62,7 @@ def test_markdown_latex_and_page_agree(groups: list[Group], tmp_path: Path) -> N
 
 def test_latex_is_whole_and_the_best_is_bold(groups: list[Group], tmp_path: Path) -> None:
     table = accuracy_table(groups)
-    write_tables(groups, [table], tmp_path / "c.tex")
+    write_tables([table], tmp_path / "c.tex", note_on(groups))
     text = (tmp_path / "c.tex").read_text()
     for name in ("table", "tabular"):
         assert text.count(rf"\begin{{{name}}}") == text.count(rf"\end{{{name}}}") == 1
@@ -91,7 +91,7 @@ def test_names_are_escaped_for_latex() -> None:
 def test_csv_is_tidy_and_gives_the_means_again(tmp_path: Path) -> None:
     runs = recorded("v4", "v12", "v12-batch")
     groups = group_runs(runs)
-    write_tables(groups, [], tmp_path / "c.csv")
+    write_tables([], tmp_path / "c.csv", rows=tidy(groups))
     with (tmp_path / "c.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     columns = ["run", "method", "align.classes", "seed", "fusion", "accuracy", "largest lambda"]
@@ -107,20 +107,19 @@ def test_csv_is_tidy_and_gives_the_means_again(tmp_path: Path) -> None:
 
 def test_curves_have_their_spread_and_share_one_range(groups: list[Group]) -> None:
     *accuracy, lambdas, effective = charts_of(groups)
-    assert [line.label for line in accuracy[0].lines] == ["v4", "v12", "v12-gamma"]
-    assert len({chart.limits for chart in accuracy}) == 1
-    assert len(accuracy) == 4
-    line = accuracy[0].lines[1]
+    assert [line.name for line in accuracy[0].series] == ["v4", "v12", "v12-gamma"]
+    assert [chart.scale for chart in accuracy] == ["accuracy, %"] * 4
+    line = accuracy[0].series[1]
     last = [100 * run.evaluations[-1]["accuracy"]["feature-mean"] for run in groups[1].runs]
     assert (line.low[-1], line.high[-1]) == (min(last), max(last))
-    assert line.middle[-1] == pytest.approx(mean(last))
-    assert [line.label for line in lambdas.lines] == ["v12", "v12-gamma"]
+    assert line.y[-1] == pytest.approx(mean(last))
+    assert [line.name for line in lambdas.series] == ["v12", "v12-gamma"]
     assert lambdas.log
-    assert lambdas.lines[0].colour == line.colour
-    assert max(lambdas.lines[0].high) == groups[1].largest_lambda
+    assert lambdas.series[0].colour == line.colour
+    assert max(lambdas.series[0].high) == groups[1].largest_lambda
     assert effective.name == "largest-effective-lambda"
     last = [max(own[-1]["lambda_effective"] for own in run.clients.values()) for run in groups[1].runs]
-    assert effective.lines[0].high[-1] == max(last) < lambdas.lines[0].high[-1]
+    assert effective.series[0].high[-1] == max(last) < lambdas.series[0].high[-1]
 
 
 def test_the_largest_lambda_by_round_peaks_where_the_runs_does() -> None:
@@ -138,19 +137,27 @@ def test_the_largest_lambda_by_round_peaks_where_the_runs_does() -> None:
 def test_a_curve_stands_where_all_its_runs_were_evaluated(groups: list[Group]) -> None:
     first, *others = groups[0].runs
     fewer = [each for each in first.metrics if each["event"] != "round" or each["round"] != 4]
-    lines = charts_of([Group("v4", {}, [replace(first, metrics=fewer), *others])])[0].lines
-    assert lines[0].rounds == [each for each in charts_of(groups)[0].lines[0].rounds if each != 4]
+    lines = charts_of([Group("v4", {}, [replace(first, metrics=fewer), *others])])[0].series
+    assert lines[0].x == [each for each in charts_of(groups)[0].series[0].x if each != 4]
 
 
 def test_every_figure_comes_in_three_formats(groups: list[Group], tmp_path: Path) -> None:
     charts = charts_of(groups)
-    paths = write_figures(charts[-2:-1], "digits", tmp_path)
+    paths = write_charts(charts[-2:-1], "digits", tmp_path)
     assert {path.name for path in paths} == {
         f"largest-lambda{each}" for each in (".png", ".pdf", ".svg")
     }
     assert Image.open(tmp_path / "largest-lambda.png").width > 600
     assert (tmp_path / "largest-lambda.pdf").read_bytes().startswith(b"%PDF")
     assert "<svg" in (tmp_path / "largest-lambda.svg").read_text()
+
+
+def test_figures_of_one_quantity_have_one_range(groups: list[Group], tmp_path: Path) -> None:
+    write_charts(charts_of(groups)[:4], "digits", tmp_path)
+    texts = [path.read_text() for path in sorted(tmp_path.glob("*.svg"))]
+    marks = [re.findall(r"<!-- (\d+) -->", text) for text in texts]
+    assert len(marks) == 4
+    assert marks == [marks[0]] * 4
 
 
 def test_a_fusion_named_by_somebody_else_leads_nowhere(groups: list[Group]) -> None:

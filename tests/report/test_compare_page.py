@@ -35,7 +35,7 @@ def test_tables_and_bands_are_drawn_and_nothing_is_cut(width: int, folds: str, t
     cells = re.findall(r"<td[^>]*><span>(.*?)</span>", document)
     wanted = [cell for table in tables for row in table.rows for cell in row]
     assert cells[: len(wanted)] == wanted
-    assert document.count('class="band"') == sum(len(chart.lines) for chart in charts_of(groups))
+    assert document.count('class="band"') == sum(len(chart.series) for chart in charts_of(groups))
     measured = [re.findall(rf'data-{key}="(\w+)"', document) for key in ("over", "wide", "folds")]
     assert measured == [["0"], ["0"], [folds]]
 

@@ -13,12 +13,7 @@ from rich.console import Console
 from anchorfl.report.compare import show_comparison
 from anchorfl.report.compare.groups import group_runs
 from anchorfl.report.compare.sign_flip import sign_flip_p
-from anchorfl.report.compare.table import (
-    accuracy_by_fusion,
-    accuracy_table,
-    difference_table,
-    note_on,
-)
+from anchorfl.report.compare.table import accuracy_by_fusion, accuracy_table, difference_table, note_on
 from anchorfl.runs import Run
 from tests.report.recorded import recorded
 

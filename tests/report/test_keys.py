@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from anchorfl.methods import Method
-from anchorfl.registry import DATASETS, FUSIONS, METHODS
+from anchorfl.data import DATASETS
+from anchorfl.fusion import FUSIONS
+from anchorfl.methods import METHODS, Method
 from anchorfl.report.keys import keys_by_methods, keys_help, set_by_data, set_by_method
 from anchorfl.settings import align_keys, all_keys, flatten, preset_names, resolve
 from tests.conftest import command
@@ -40,15 +41,22 @@ def test_align_keys_stand_under_all_methods_that_have_them() -> None:
 
 
 def test_what_a_data_set_is_said_to_set_is_what_a_run_gets() -> None:
-    assert set_by_data()["digits"]["train.batch_size"] == 64
-    assert "train.batch_size" not in set_by_data()["cifar10"]
+    said = set_by_data()
+    assert said["digits"]["train.batch_size"] == 64
+    assert said["cifar10"]["train.batch_size"] == 512
     for name in DATASETS.names():
         got = flatten(resolve("v4", {"data.name": name}).to_dict())
-        assert set_by_data()[name].items() <= got.items()
+        assert said[name].items() <= got.items()
+        assert None not in said[name].values()
+
+
+@pytest.mark.parametrize("name", ["folder", "sites"])
+def test_what_follows_from_ones_own_images_is_said_of_no_data_set(name: str) -> None:
+    assert not {"model.name", "train.batch_size"} & set_by_data()[name].keys()
 
 
 def test_a_default_that_is_not_everybodys_has_a_star(page: str) -> None:
-    assert "train.batch_size       512* " in page
+    assert "train.batch_size       unset* " in page
     assert "align.lambda          5.0* " in page
     assert "train.lr               0.05  " in page
 

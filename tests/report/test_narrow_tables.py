@@ -10,12 +10,13 @@ import pytest
 from rich.console import Console
 
 from anchorfl import Experiment
-from anchorfl.engine import fuse_again
 from anchorfl.report.compare import show_comparison
 from anchorfl.report.compare.groups import group_runs
+from anchorfl.report.compare.table import note_on
 from anchorfl.report.fusions import HEADINGS, fusion_rows, show_fusions
 from anchorfl.report.tables import plain_table
 from anchorfl.runs import Run
+from anchorfl.simulate import fuse_again
 from tests.report.recorded import recorded
 
 METHODS = ("v4", "none", "fedavg", "v6")
@@ -39,10 +40,13 @@ def shown(runs: list[Run], baseline: str | None = None, width: int = 80) -> list
 def test_methods_of_other_defaults_are_called_by_their_names(runs: list[Run]) -> None:
     assert [group.label for group in group_runs(runs)] == list(METHODS)
     other = replace(runs[-1], settings={**runs[-1].settings, "partition.public": 0.2})
-    assert [group.label for group in group_runs([*runs[:-1], other])] == [
+    groups = group_runs([*runs, other])
+    assert [group.label for group in groups] == [
         *METHODS[:-1],
+        "v6 partition.public=0.1",
         "v6 partition.public=0.2",
     ]
+    assert "Methods also differ in train." in note_on(groups)
 
 
 def test_what_trains_nothing_has_no_settings_of_training(runs: list[Run]) -> None:

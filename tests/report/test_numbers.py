@@ -8,8 +8,9 @@ import pytest
 
 from anchorfl.diagnose import diagnose
 from anchorfl.diagnose.guard import replay
+from anchorfl.report.charts import Chart, client_series
+from anchorfl.report.figures import plot_chart
 from anchorfl.report.numbers import counted, megabytes, percent, quantity
-from anchorfl.report.png_plots import plot_clients
 from anchorfl.runs import read_run
 from tests.conftest import RECORDS
 
@@ -53,9 +54,10 @@ def test_verdicts_and_alarms_write_numbers_as_tables_do(name: str) -> None:
 
 def test_a_figures_log_axis_has_the_numbers_of_the_tables(tmp_path: Path) -> None:
     run = read_run(RECORDS / "v12-svhn-seed1")
+    chart = Chart("raw lambda", client_series(run, {"lambda_raw": ""}), log=True)
     mpl.rcParams["svg.fonttype"] = "none"
     try:
-        path = plot_clients(run, {"lambda_raw": "-"}, "lambda", "V12", tmp_path / "lambda.svg")
+        path = plot_chart(chart, "V12", tmp_path / "lambda.svg")
     finally:
         mpl.rcParams["svg.fonttype"] = "path"
     text = path.read_text()

@@ -14,11 +14,11 @@ import pytest
 from rich.console import Console
 
 from anchorfl import Experiment
+from anchorfl.fusion.class_mean import ClassMean
 from anchorfl.report.colours import fusion_colour
 from anchorfl.report.diagnosis import show_diagnosis
 from anchorfl.report.page import page_data, write_page
 from anchorfl.runs import Run, read_run
-from anchorfl.server.fusion.class_mean import ClassMean
 from tests.conftest import RECORDS, command
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from anchorfl.report.png_plots import plot_partition
+from anchorfl.report.figures import plot_partition
 from anchorfl.report.tables import partition_table
 
 

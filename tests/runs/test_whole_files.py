@@ -8,6 +8,7 @@ import pytest
 
 from anchorfl import Experiment, load_run
 from anchorfl.errors import UserError
+from anchorfl.events import BatchTrained, RoundEnded
 from anchorfl.files import whole, write_whole
 from anchorfl.runs import read_run
 from tests.conftest import command
@@ -42,17 +43,55 @@ def test_rounds_before_a_cut_line_can_be_read_reported_and_compared(tmp_path: Pa
         assert done.returncode == 0, done.stderr
 
 
-def test_a_disk_that_fills_up_under_the_uploads_loses_no_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "writing", ["simulate.simulation.Simulation.write_uploads", "model.fused.FusedModel.save"]
+)
+def test_a_disk_that_fills_up_under_what_a_run_leaves_loses_no_training(
+    writing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*words: object) -> None:
         raise OSError(28, "No space left on device", "client-000.safetensors")
 
-    monkeypatch.setattr("anchorfl.runs.folder.RunFolder.write_uploads", full)
-    with pytest.raises(UserError, match="No space left"):
-        Experiment("v4", train={"rounds": 1}, seed=1, out=tmp_path / "run").run()
-    result = load_run(tmp_path / "run")
-    assert result.summary.status == "finished"
-    assert result.accuracy["sketch-guided"] > 0.5
-    with pytest.raises(UserError, match="missing or incomplete"):
-        assert result.predictor
+    experiment = Experiment("v4", train={"rounds": 3}, seed=1, out=tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr(f"anchorfl.{writing}", full)
+        with pytest.raises(UserError, match=r"No space left.*resumes from its last checkpoint"):
+            experiment.run()
+    run = read_run(tmp_path / "run")
+    accuracy = run.summary.final_accuracy or {}
+    assert accuracy["sketch-guided"] > 0.5
+    trained = []
+    result = experiment.run(lambda e: trained.append(e.round) if isinstance(e, BatchTrained) else None)
+    assert set(trained) == {2}
+    assert result.accuracy == accuracy
+
+
+def test_a_run_that_did_not_finish_is_no_result(tmp_path: Path) -> None:
+    """Neither one that was cut off, nor one that failed, was stopped, or is still going."""
+
+    def loaded(status: str) -> str:
+        with pytest.raises(UserError, match="run") as told:
+            load_run(tmp_path / "run")
+        text = str(told.value)
+        assert text.startswith(f"{tmp_path / 'run'}: the run did not finish ({status})")
+        for words in (["report", "run"], ["diagnose", "run"]):
+            done = command(*words, cwd=tmp_path)
+            assert done.returncode == 0, done.stderr
+        return text
+
+    def end(event: object) -> None:
+        if isinstance(event, RoundEnded) and event.round == 1:
+            raise error
+
+    experiment = Experiment("v4", train={"rounds": 3}, seed=1, out=tmp_path / "run")
+    for error, status in ((RuntimeError("a bug"), "failed"), (KeyboardInterrupt(), "stopped")):
+        with pytest.raises(type(error)):
+            experiment.run(end)
+        assert loaded(status).endswith(f"anchorfl run {tmp_path / 'run'} resumes it")
+    (tmp_path / "run" / "summary.json").unlink()
+    with pytest.raises(UserError, match=r"holds no run that ended \(no valid summary\.json\)"):
+        load_run(tmp_path / "run")
+    assert experiment.run().accuracy == load_run(tmp_path / "run").accuracy
+    stopped = (tmp_path / "run" / "summary.json").read_text().replace('"finished"', '"stopped"')
+    (tmp_path / "run" / "summary.json").write_text(stopped)
+    assert "resumes" not in loaded("stopped")

@@ -16,9 +16,9 @@ import pytest
 
 from anchorfl import Experiment
 from anchorfl.errors import UserError
-from anchorfl.report.on_flower import QUIET
 from anchorfl.runs import Run, read_run
 from anchorfl.settings import read_preset
+from anchorfl.transport.flower_run import QUIET
 from tests.seam.test_files import ENCODERS, PRESET, SITES, place, raw_lambdas, told
 
 pytestmark = pytest.mark.flower
@@ -240,7 +240,7 @@ def test_a_site_killed_in_the_middle_is_named(flower: Flower, needed: int) -> No
 def test_the_simulation_runtime_gives_the_records_of_one_process(
     method: str, fusion: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from anchorfl.engine import on_flower
+    from anchorfl.simulate import on_flower
 
     nodes: list[int] = []
     run_simulation = on_flower.run_simulation

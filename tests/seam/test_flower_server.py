@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,20 +9,18 @@ from typing import Any
 
 import pytest
 
-from anchorfl.engine import SiteOptions, site_upload
 from anchorfl.errors import UserError
-from anchorfl.report.on_flower import APP
+from anchorfl.messages import Task, pack, unpack
 from anchorfl.runs import read_run
-from anchorfl.wire import Task, pack, unpack
+from anchorfl.transport.site_training import SiteOptions, site_upload
 from tests.conftest import command
 from tests.seam.test_files import place, told
 
 pytest.importorskip("flwr")
-sys.path.insert(0, str(APP))
-from anchorfl_flower import client_app, server_app
 from flwr.app import RecordDict
 
-from anchorfl.engine.flower_messages import packed, unpacked
+from anchorfl.transport import flower_client, flower_server
+from anchorfl.transport.flower_messages import packed, unpacked
 
 __all__ = ["place"]
 NAMES = ["north", "south", "west"]
@@ -70,7 +67,7 @@ def no_run_of_flowers(monkeypatch: pytest.MonkeyPatch) -> None:
         about = SimpleNamespace(dst_node_id=dst_node_id, message_type=message_type)
         return SimpleNamespace(content=content, metadata=about)
 
-    monkeypatch.setattr(server_app, "Message", message)
+    monkeypatch.setattr(flower_server, "Message", message)
 
 
 def named(name: str, upload: RecordDict | None = None) -> dict[str, Any]:
@@ -90,7 +87,8 @@ def uploads(place: Path) -> dict[str, RecordDict]:
     found = {}
     for name in NAMES:
         site = SiteOptions(place / "sites" / name, name, device="cpu", threads=1)
-        found[name] = packed(upload=site_upload(task, site, here / f"{name}.training")[1])
+        upload = site_upload(task, site, here / f"{name}.training").upload
+        found[name] = packed(upload=upload.to_bytes())
     return found
 
 
@@ -100,7 +98,7 @@ def run(place: Path, grid: Grid, out: Path) -> None:
         "sites": ",".join(NAMES),
         "out": str(out),
     }
-    server_app.main(grid, SimpleNamespace(run_config=words))
+    flower_server.main(grid, SimpleNamespace(run_config=words))
 
 
 def test_a_site_that_never_connects_costs_the_others_no_time(
@@ -172,7 +170,7 @@ def test_a_tasks_hash_cannot_name_a_folder_of_the_site(place: Path, uploads: obj
 )
 def test_what_a_site_says_of_itself_is_checked(config: dict[str, Any], match: str) -> None:
     with pytest.raises(UserError, match=match):
-        client_app.options_of(config)
+        flower_client.options_of(config)
 
 
 @pytest.mark.parametrize(

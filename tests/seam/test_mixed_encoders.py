@@ -10,8 +10,9 @@ import torch
 from anchorfl import Experiment, load_run
 from anchorfl.data import load_dataset
 from anchorfl.errors import UserError
-from anchorfl.predictor import export, load_predictor
-from anchorfl.registry import FUSIONS
+from anchorfl.fusion import FUSIONS
+from anchorfl.model import FusedModel, export
+from anchorfl.simulate import fuse_again
 from tests.conftest import command
 
 ABLE = [name for name in FUSIONS.names() if FUSIONS.get(name).mixes]
@@ -60,25 +61,15 @@ def test_every_rule_that_allows_it_exports_and_loads_again(
     images = torch.from_numpy(dataset.test.images[:64]).float() / 255
     predictor = one_rule(mixed, fusion)
     export(predictor, tmp_path / "model.safetensors")
-    again = load_predictor(tmp_path / "model.safetensors")
+    again = FusedModel.load(tmp_path / "model.safetensors")
     torch.testing.assert_close(again(images), predictor(images))
     if fusion == "sketch-guided":
         check_onnx(predictor, images, tmp_path / "model.onnx")
 
 
-def one_rule(folder: Path, fusion: str) -> torch.nn.Module:
-    """The predictor that another of the run's rules makes."""
-    from dataclasses import replace
-
-    from anchorfl.data import ImageFacts
-    from anchorfl.engine import uploads_of
-    from anchorfl.predictor import build_predictor
-
-    run = load_run(folder).run
-    config = replace(run.config, fusion={fusion: run.config.fusion[fusion]})
-    facts = ImageFacts.from_json(run.summary.images)
-    uploads = uploads_of(run, torch.device("cpu"))
-    return build_predictor(config, facts, uploads, run.summary.class_names or [])
+def one_rule(folder: Path, fusion: str) -> FusedModel:
+    """The model that another of the run's rules makes."""
+    return fuse_again(load_run(folder).run, {"fusion": fusion, "device": "cpu"}, every=False).model()
 
 
 def check_onnx(predictor: torch.nn.Module, images: torch.Tensor, path: Path) -> None:

@@ -12,9 +12,8 @@ import pytest
 from anchorfl import Experiment
 from anchorfl.config import Config
 from anchorfl.data import Split
-from anchorfl.engine import Federation, as_record
 from anchorfl.experiment import Result
-from anchorfl.wire import ClientRound
+from anchorfl.simulate import Simulation
 from tests.seam.pipes import Process
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -47,20 +46,20 @@ def test_every_accuracy_and_lambda_is_that_of_the_run_in_one_process(
 
 def over_pipes(config: Config, folder: Path) -> tuple[dict[int, dict[str, float]], list[Any]]:
     """The engine: it starts the processes and carries bytes between them, and looks into none."""
-    federation = Federation.prepare(config)
-    train, task = federation.dataset.train, federation.task.to_bytes()
+    simulation = Simulation.prepare(config)
+    train, task = simulation.dataset.train, simulation.task.to_bytes()
     sites = []
-    for number, own in enumerate(federation.partition.clients):
+    for number, own in enumerate(simulation.partition.clients):
         split = Split(train.images[own], train.labels[own])
         sites.append(Process("site_process", str(number), saved(split, folder / f"site-{number}.npz")))
-    server = Process("server_process", saved(federation.dataset.test, folder / "test.npz"))
+    server = Process("server_process", saved(simulation.dataset.test, folder / "test.npz"))
     server.tell("task", task)
     asked(sites, "task", task)
     accuracies: dict[int, dict[str, float]] = {}
     rounds: list[Any] = []
     for number in range(config.train.rounds):
         for reports in asked(sites, "train", str(number).encode()):
-            rounds += [as_record(ClientRound.from_bytes(data)) for data in reports]
+            rounds += [json.loads(data) for data in reports]
         uploads = [data for (data,) in asked(sites, "upload")]
         server.tell("uploads", *uploads)
         for request in server.answer():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,20 +11,30 @@ import pytest
 import torch
 
 from anchorfl import Experiment, load_run
-from anchorfl.data import ImageStore
-from anchorfl.engine.in_process import InProcess
+from anchorfl.data import ImageStore, Shard
 from anchorfl.errors import UserError
-from anchorfl.server import Server
-from anchorfl.settings import resolve
-from anchorfl.site import Site
-from anchorfl.wire import ClientRound, Task, Upload, pack, unpack
-from tests.conftest import CPU, FACTS, tiny_split
+from anchorfl.events import ClientRound, as_record
+from anchorfl.loop import InProcess
+from anchorfl.messages import Task, Upload, pack, unpack
+from anchorfl.prepare import Setup
+from anchorfl.server import Refusal, Server
+from anchorfl.site import Site, Trainer
+from tests.conftest import CPU, make_setup, tiny_split
 
 NAMES = tuple("abcd")
 
 
+def a_setup(method: str = "v12-gamma", **settings: object) -> Setup:
+    return make_setup(method, **{"train.rounds": 4, **settings})
+
+
 def a_task(method: str = "v12-gamma", **settings: object) -> Task:
-    return Task.prepare(resolve(method, {"train.rounds": 4, **settings}), FACTS, NAMES)
+    return a_setup(method, **settings).task
+
+
+def a_site(task: Task, name: str = "north") -> Site:
+    """As in a process of its own: it knows of the task what arrived."""
+    return Site(Trainer(Setup.of(Task.from_bytes(task.to_bytes())), CPU), tiny_split(), name)
 
 
 def test_a_task_holds_class_names_and_a_hash_that_its_uploads_repeat() -> None:
@@ -32,21 +43,29 @@ def test_a_task_holds_class_names_and_a_hash_that_its_uploads_repeat() -> None:
     assert arrived.class_names == NAMES
     assert arrived.hash == task.hash
     assert a_task(**{"train.lr": 0.04}).hash != task.hash
-    site = Site(0, tiny_split(), CPU)
-    site.receive(task.to_bytes())
-    site.train(0)
-    upload = Upload.from_bytes(site.upload())
-    assert (upload.task, upload.network) == (task.hash, "small-cnn")
-    stranger = replace(upload, task="another").to_bytes()
-    with pytest.raises(UserError, match="the upload of site 0: answers another task"):
-        Server(task, CPU).receive([stranger])
-    other = replace(upload, network="resnet18").to_bytes()
-    with pytest.raises(UserError, match=r"site 0: is of resnet18, not of small-cnn"):
-        Server(task, CPU).receive([other])
+    site = a_site(task)
+    assert len(list(site.train())) == 4
+    upload = Upload.from_bytes(site.upload().to_bytes())
+    assert (upload.site, upload.task, upload.network) == ("north", task.hash, "small-cnn")
     first = next(name for name in upload.trained if name.startswith("encoder."))
     lacking = {name: value for name, value in upload.trained.items() if name != first}
-    with pytest.raises(UserError, match=r"site 0: weights do not fit the model"):
-        Server(task, CPU).receive([replace(upload, trained=lacking).to_bytes()])
+    server = Server(task, CPU)
+    for changed, reason in (
+        (replace(upload, task="another"), "the upload of north: answers another task"),
+        (replace(upload, network="resnet18"), "the upload of north: is of resnet18, not of small-cnn"),
+        (replace(upload, trained=lacking), "the upload of north: weights do not fit the model"),
+    ):
+        refusal = server.receive(changed.to_bytes())
+        assert isinstance(refusal, Refusal)
+        assert str(refusal).startswith(reason)
+        with pytest.raises(UserError, match=reason):
+            server.require_enough()
+    assert not server.uploads
+    assert server.receive(upload.to_bytes()) is None
+    server.require_enough()
+    assert list(server.uploads) == ["north"]
+    again = server.receive(upload.to_bytes())
+    assert str(again) == "the upload of north: this site has uploaded already"
 
 
 def test_a_changed_byte_is_noticed() -> None:
@@ -63,33 +82,68 @@ def test_a_task_brings_no_path_and_no_code(tmp_path: Path) -> None:
     (tmp_path / "theirs.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n{code}")
     data = a_task("v4", **{"model.name": f"{tmp_path}/own.py:wide"}).to_bytes()
     assert str(tmp_path).encode() not in data
-    with pytest.raises(UserError, match=r"encoder is code \(code:wide\).* model\.name=FILE\.py:NAME"):
-        Task.from_bytes(data)
-    task = Task.from_bytes(data, model=f"{tmp_path}/own.py:wide")
-    site = Site(0, tiny_split(), CPU, model=f"{tmp_path}/own.py:wide")
-    site.receive(data)
-    assert Upload.from_bytes(site.upload()).network == task.encoder == "code:wide"
+    arrived = Task.from_bytes(data)
+    with pytest.raises(UserError, match=r"encoder is code \(code:wide\).* --model FILE\.py:NAME"):
+        Setup.of(arrived)
+    with pytest.raises(UserError, match=r"encoder is code \(code:wide\)"):
+        Site(arrived, tiny_split(), "north")
+    setup = Setup.of(arrived, f"{tmp_path}/own.py:wide")
+    site = Site(Trainer(setup, CPU), tiny_split(), "north")
+    assert Upload.from_bytes(site.upload().to_bytes()).network == setup.task.encoder == "code:wide"
+    assert setup.task.hash == arrived.hash
     content, tensors = unpack("task", data)
-    content["config"]["model.name"] = f"{tmp_path}/theirs.py:wide"
-    with pytest.raises(UserError, match="which a task may not bring along"):
-        Task.from_bytes(pack("task", content, tensors))
+    content["settings"]["model.name"] = f"{tmp_path}/theirs.py:wide"
+    theirs = Task.from_bytes(pack("task", content, tensors))
+    for use in (Setup.of, Server, lambda task: Site(task, tiny_split(), "north")):
+        with pytest.raises(UserError, match="which a task may not bring along"):
+            use(theirs)
     assert not (tmp_path / "ran").exists()
 
 
-def test_telemetry_is_a_message_with_a_switch() -> None:
-    site = Site(0, tiny_split(), CPU)
-    site.receive(a_task().to_bytes())
-    report = site.train(0)
-    assert report is not None
-    read = ClientRound.from_bytes(report)
-    assert read.lambda_raw is not None
-    assert ClientRound.from_bytes(read.to_bytes()) == read
-    silent = Site(0, tiny_split(), CPU)
-    silent.receive(a_task(**{"upload.telemetry": False}).to_bytes())
-    assert silent.train(0) is None
-    for data in (b"", b"[]", b'{"round": "x"}', report.replace(b"base_loss", b"base_lost")):
+def test_telemetry_is_a_part_of_an_upload_with_a_switch() -> None:
+    site = a_site(a_task())
+    report = site.train_round(0)
+    assert report.lambda_raw is not None
+    record = as_record(report)
+    assert ClientRound.from_record(json.loads(json.dumps(record))) == report
+    silent = site.upload()
+    assert silent.telemetry == ()
+    told = Upload.from_bytes(replace(silent, telemetry=(report,)).to_bytes())
+    assert told.telemetry == (report,)
+    less = {key: value for key, value in record.items() if key != "base_loss"}
+    for other in (
+        None,
+        [],
+        7,
+        {"round": "x"},
+        less,
+        {**record, "round": 0.5},
+        {**record, "steps": "x"},
+    ):
         with pytest.raises(UserError, match="not a valid report"):
-            ClientRound.from_bytes(data)
+            ClientRound.from_record(other)
+
+
+def test_without_telemetry_an_engine_passes_on_no_report() -> None:
+    for telemetry in (True, False):
+        engine = in_process(a_setup(**{"upload.telemetry": telemetry}))
+        reports = list(engine.train(0, lambda event: None))
+        assert [report.client for report in reports] == ([0, 1] if telemetry else [])
+
+
+def test_a_site_follows_the_later_tasks_of_a_method_of_many_rounds() -> None:
+    """By the site's own methods alone it aligns to what the server sent last."""
+    task = a_task("fedproto", **{"upload.min_count": 1})
+    site, server = a_site(task), Server(task, CPU)
+    for number in range(2):
+        site.train_round(number)
+        assert server.receive(site.upload()) is None
+        following = server.next_task()
+        assert following is not None
+        site.receive(Task.from_bytes(following.to_bytes()))
+        assert following.target is not None
+        assert following.target.any()
+        torch.testing.assert_close(site.trainer.target, following.target)
 
 
 def test_a_run_without_telemetry_has_a_page_and_a_diagnosis(tmp_path: Path) -> None:
@@ -100,15 +154,14 @@ def test_a_run_without_telemetry_has_a_page_and_a_diagnosis(tmp_path: Path) -> N
     assert "test accuracy of sketch-guided" in (tmp_path / "run" / "report.html").read_text()
 
 
+def in_process(setup: Setup) -> InProcess:
+    """Two sites."""
+    owns, store = [np.arange(9), np.arange(9, 24)], ImageStore(tiny_split(), CPU)
+    return InProcess(setup, owns, store, Shard.whole(tiny_split(), CPU), CPU)
+
+
 def test_a_site_goes_on_from_a_checkpoint_as_if_nothing_had_happened() -> None:
-    owns = [np.arange(9), np.arange(9, 24)]
-
-    def engine() -> InProcess:
-        made = InProcess(owns, ImageStore(tiny_split(), CPU), ImageStore(tiny_split(), CPU), CPU)
-        made.send(a_task(**{"align.guard": "cap"}))
-        return made
-
-    whole, first, second = engine(), engine(), engine()
+    whole, first, second = (in_process(a_setup(**{"align.guard": "cap"})) for _ in range(3))
     for number in range(4):
         list(whole.train(number, lambda event: None))
     for number in range(2):

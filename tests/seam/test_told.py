@@ -10,10 +10,10 @@ import pytest
 from PIL import Image
 
 from anchorfl.diagnose import diagnose
-from anchorfl.engine import site_run
+from anchorfl.messages import pack, unpack
 from anchorfl.report.page import page_data
 from anchorfl.runs import read_run
-from anchorfl.wire import pack, unpack
+from anchorfl.transport import site_training
 from tests.conftest import command
 
 PRESET = """
@@ -119,10 +119,10 @@ def test_a_stopped_site_goes_on_with_the_same_command(
 
     words = train("task.safetensors", "north", "north-2.upload")
     with monkeypatch.context() as patch:
-        patch.setattr(site_run, "train_in", stopped)
+        patch.setattr(site_training, "record", stopped)
         done = command(*words, cwd=place)
     assert done.returncode == 130
-    assert done.stderr.endswith("stopped: the same command goes on where this ended\n")
+    assert done.stderr.endswith("stopped: the same command resumes where this ended\n")
     told(place, *words)
 
 

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
+from anchorfl.messages import pack, unpack
 from anchorfl.tensors import Tensors
-from anchorfl.wire import pack, unpack
 
 Case = tuple[str, bytes, str]
 SUMS = "statistics/sketch_moments"
 FINITE = "not finite"
 SHAPE = "shapes|class counts are not|another total|do not fit"
-KIND = r"is of torch\.\w+, not|class counts are not"
+KIND = r"is of torch\.\w+, not|no class counts in whole numbers"
 
 
 def changed(data: bytes, change: Callable[[dict[str, object], Tensors], None]) -> bytes:
@@ -39,16 +39,14 @@ def broken_bytes(data: bytes, draw: random.Random) -> Iterator[Case]:
     yield "header of 2^63", (2**63).to_bytes(8, "little") + data[8:], "not a valid"
     deep = b'{"__metadata__":{"upload":"' + b"[" * 50_000 + b'"}}'
     yield "deep", len(deep).to_bytes(8, "little") + deep, "not a valid"
-    yield "another message", pack("description", {"client": 0}, {"a": torch.zeros(1)}), "not a valid"
+    yield "another message", pack("description", {"site": "0"}, {"a": torch.zeros(1)}), "not a valid"
 
 
 def wrong_content(data: bytes) -> Iterator[Case]:
-    for client in (-1, 10**9, "0", None, 1.5, [0], {}, True):
-        yield (
-            f"client {client!r}",
-            changed(data, setter("client", client)),
-            "no possible|names no client",
-        )
+    for site in ("", 0, -1, None, 1.5, ["0"], {}, True):
+        yield f"site {site!r}", changed(data, setter("site", site)), "needs a name"
+    for site in (" ", "north ", "a\nb", "\x1b[2J", "x" * 201):
+        yield f"site {site!r}", changed(data, setter("site", site)), "must be printable"
     yield "network", changed(data, setter("network", "resnet18")), "is of resnet18, not of"
     yield "code", changed(data, setter("network", "subprocess:call")), "is of subprocess:call, not"
     yield "network []", changed(data, setter("network", [])), "is of"
@@ -96,9 +94,9 @@ def wrong_tensors(data: bytes) -> Iterator[Case]:
             yield f"{name} negative", put(name, -1 - value), FINITE
     for dtype in (torch.float8_e4m3fn, torch.complex64, torch.bool, torch.bfloat16):
         lie = put("class_counts", tensors["class_counts"].to(dtype))
-        yield f"class_counts {dtype}", lie, "not whole numbers"
+        yield f"class_counts {dtype}", lie, "in whole numbers"
     nan = put("class_counts", torch.full((10,), float("nan")))
-    yield "class_counts nan", nan, "not whole numbers"
+    yield "class_counts nan", nan, "in whole numbers"
     yield "a key alone", put("statistics/class_means", torch.zeros(3)), "nobody asked for"
     huge = put("weights/prototypes", torch.full_like(tensors["weights/prototypes"], 3e38))
     yield "huge prototypes", huge, "without bound"

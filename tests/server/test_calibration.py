@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from anchorfl import Experiment
-from anchorfl.server import calibration_error, fit_temperature
-from anchorfl.server.fusion.sketched import SketchGuided
+from anchorfl.fusion.sketched import SketchGuided
+from anchorfl.measures import calibration_error, fit_temperature
 
 
 def test_the_temperature_of_drawn_labels_is_found_again() -> None:

@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from anchorfl.models import build_encoder
-from anchorfl.server import count_flops
+from anchorfl.compute import count_flops
+from anchorfl.nn import build_encoder
 
 COUNT = """
 import sys
-from anchorfl.server import count_flops
+from anchorfl.compute import count_flops
 from torch import ones
 assert count_flops(lambda: ones(2, 3) @ ones(3, 4)) == 48
 assert "torch._dynamo" not in sys.modules

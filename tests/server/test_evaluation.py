@@ -2,12 +2,10 @@ import pytest
 import torch
 from sklearn.metrics import balanced_accuracy_score, confusion_matrix, f1_score
 
-from anchorfl.data import ImageStore
-from anchorfl.predictor import build_predictor
-from anchorfl.server import Belief, balanced_accuracy, evaluate, fuse, macro_f1, server_view
-from anchorfl.settings import resolve
-from anchorfl.site import Client
-from tests.conftest import CPU, FACTS, make_trainer, tiny_split
+from anchorfl.data import ImageStore, Shard
+from anchorfl.measures import balanced_accuracy, macro_f1
+from anchorfl.server import Server
+from tests.conftest import CPU, make_setup, make_site, make_trainer, tiny_split
 
 NAMES = "feature-mean,normalised-feature-mean,softmax-mean,iffi,parameter-mean"
 
@@ -25,29 +23,30 @@ def test_one_pass_runs_each_encoder_once_and_agrees_with_the_predictors(
 ) -> None:
     apart = {"train.lr": 0.5, "train.clip_norm": 0, "train.local_epochs": 5}
     trainer = make_trainer("v4", fusion=NAMES, **apart)
-    owns = [torch.arange(0, 10).numpy(), torch.arange(10, 24).numpy()]
-    clients = [Client(k, trainer, store, own, 4) for k, own in enumerate(owns)]
-    for client in clients:
-        client.train_round(0, lambda samples: None)
-    uploads = [client.upload() for client in clients]
+    sites = [make_site(trainer, k, store, own) for k, own in enumerate((range(10), range(10, 24)))]
+    for site in sites:
+        site.train_round(0)
+    uploads = [site.upload() for site in sites]
     test = tiny_split(40, seed=9)
+    server = Server(trainer.setup, CPU)
+    server.hold(uploads)
     calls: list[int] = []
-    runner = trainer.runner
+    runner = server.runners[""]
     encode = runner.encode
     monkeypatch.setattr(
         runner, "encode", lambda w, images, *how: calls.append(len(images)) or encode(w, images, *how)
     )
-    view = server_view(trainer.config, FACTS, trainer.runners)
-    fused = fuse(trainer.config.fusion, Belief(uploads), trainer.runners, view)
-    evaluation = evaluate(fused, uploads, trainer.runners, ImageStore(test, CPU))
+    evaluation = server.evaluate(server.fuse_all(), Shard.whole(test, CPU))
     assert sorted(calls) == [1, 1, 40, 40, 40]
     images = torch.from_numpy(test.images).float() / 255
     for name in NAMES.split(","):
-        config = resolve("v4", {"fusion": name})
-        predicted = build_predictor(config, FACTS, uploads, "abcd")(images).argmax(dim=1)
+        other = Server(make_setup("v4", fusion=name), CPU)
+        other.hold(uploads)
+        predicted = other.fuse()(images).argmax(dim=1)
         matrix = confusion_matrix(test.labels, predicted, labels=range(4))
         assert torch.equal(evaluation.confusions()[name], torch.from_numpy(matrix).double()), name
     for upload in uploads:
-        config = resolve("v4", {"fusion": "parameter-mean"})
-        predicted = build_predictor(config, FACTS, [upload], "abcd")(images).argmax(dim=1)
-        assert torch.equal(evaluation.local[upload.client], predicted)
+        other = Server(make_setup("v4", fusion="parameter-mean"), CPU)
+        other.hold([upload])
+        predicted = other.fuse()(images).argmax(dim=1)
+        assert torch.equal(evaluation.local[upload.site], predicted)

@@ -10,24 +10,24 @@ import torch
 from anchorfl import Experiment
 from anchorfl.config import DataOptions, PartitionOptions
 from anchorfl.data import draw_partition, load_dataset
-from anchorfl.engine import fuse_again
 from anchorfl.errors import UserError
-from anchorfl.predictor import load_predictor
+from anchorfl.messages import Upload
+from anchorfl.model import FusedModel
 from anchorfl.runs import read_run
-from anchorfl.wire import Upload
+from anchorfl.simulate import fuse_again
 from tests.conftest import command
 
 ONE = "sketch-lda,sketch-ridge,sketch-guided,class-mean"
 TWO = "joint-sketch-ridge,joint-ridge"
-GONE = 2
+GONE = "2"
 
 
-def run(folder: Path, fusion: str, without: int | None = None, start: Path | None = None) -> Path:
+def run(folder: Path, fusion: str, without: str | None = None, start: Path | None = None) -> Path:
     dataset = load_dataset(DataOptions())
     options = PartitionOptions(alpha=1.0, clients=4, seed=1)
     drawn = draw_partition(dataset.train.labels, options, 0.0, dataset.name)
     clients = [
-        own if number != without else np.empty(0, dtype=np.int64)
+        own if str(number) != without else np.empty(0, dtype=np.int64)
         for number, own in enumerate(drawn.clients)
     ]
     place = folder.with_suffix(".json")
@@ -64,7 +64,7 @@ def test_a_site_that_left_was_never_there(runs: dict[str, Path], kind: str) -> N
 
 @pytest.mark.parametrize("kind", ["", ", short"])
 def test_an_upload_that_came_late_was_there_in_time(runs: dict[str, Path], kind: str) -> None:
-    file = runs[f"all{kind}"] / "uploads" / f"client-{GONE:03d}.safetensors"
+    file = runs[f"all{kind}"] / "uploads" / "client-002.safetensors"
     late = fuse_again(read_run(runs[f"fewer{kind}"]), {}, every=False, late=[file])
     in_time = fuse_again(read_run(runs[f"all{kind}"]), {}, every=False)
     for name, scores in late.evaluation.scores.items():
@@ -84,7 +84,7 @@ def test_who_leaves_after_two_exchanges_in_few_bits_was_hardly_there(
 
 
 def test_a_late_upload_is_held_to_what_all_are(runs: dict[str, Path]) -> None:
-    file = runs["all"] / "uploads" / f"client-{GONE:03d}.safetensors"
+    file = runs["all"] / "uploads" / "client-002.safetensors"
     with pytest.raises(UserError, match="uploaded already"):
         fuse_again(read_run(runs["all"]), {}, every=False, late=[file])
     other = file.with_name("other.safetensors")
@@ -96,19 +96,13 @@ def test_a_late_upload_is_held_to_what_all_are(runs: dict[str, Path]) -> None:
 def test_the_command_writes_the_predictor_of_those_who_stayed(
     runs: dict[str, Path], tmp_path: Path
 ) -> None:
-    words = ("fuse", str(runs["all"]), "--without", str(GONE), "--export", "model.safetensors")
+    words = ("fuse", str(runs["all"]), "--without", GONE, "--export", "model.safetensors")
     done = command(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     images = torch.rand(5, 1, 8, 8, generator=torch.Generator().manual_seed(0))
-    never = load_predictor_of(runs["fewer"])
-    torch.testing.assert_close(load_predictor(tmp_path / "model.safetensors")(images), never(images))
-    for wrong, why in (("7", "there are uploads of 0, 1, 2, 3"), ("x", "valid integer")):
+    never = FusedModel.load(read_run(runs["fewer"]).files.model)
+    torch.testing.assert_close(FusedModel.load(tmp_path / "model.safetensors")(images), never(images))
+    for wrong in ("7", "north"):
         refused = command("fuse", str(runs["all"]), "--without", wrong, cwd=tmp_path)
         assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-        assert why in refused.stderr
-
-
-def load_predictor_of(folder: Path) -> torch.nn.Module:
-    from anchorfl.experiment import load_run
-
-    return load_run(folder).predictor
+        assert f"--without {wrong}: there are uploads of 0, 1, 2, 3" in refused.stderr

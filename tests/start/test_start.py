@@ -1,5 +1,6 @@
 """A start is made of nothing; all sites begin with it and describe by it, the same everywhere."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,17 +11,19 @@ from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from anchorfl import Experiment
-from anchorfl.cli.main import app
+from anchorfl.cli.main import app_of
 from anchorfl.data import Augmentation, Shape, load_dataset
 from anchorfl.describe import in_single, principal_basis
-from anchorfl.engine import fuse_again, run_in_folder
 from anchorfl.errors import UserError
 from anchorfl.experiment import load_run
-from anchorfl.predictor import export, open_predictor
+from anchorfl.messages import Start, Task, Upload
+from anchorfl.model import FusedModel, export
+from anchorfl.prepare import Setup, describer_for, new_task
 from anchorfl.runs import read_run
 from anchorfl.settings import resolve
+from anchorfl.simulate import fuse_again, run_in_folder
+from anchorfl.site import Trainer
 from anchorfl.start import StartOptions, make_start
-from anchorfl.wire import Start, Task, Upload
 
 OPTIONS = StartOptions(shape=(1, 8, 8), encoder="small-cnn", pictures=300, epochs=2, batch_size=64)
 
@@ -115,7 +118,9 @@ def test_the_task_carries_it_once_and_every_encoder_describes_by_it(
     made, file = start
     config = resolve("v4", settings(file, **{"model.name": "small-cnn,resnet18"}))
     facts = load_dataset(config.data).facts
-    task = Task.prepare(config, facts)
+    setup = Setup(new_task(config, facts), config)
+    task = setup.task
+    assert task.start is not None
     assert all(task.weights[f"encoder.{name}"] is made_ for name, made_ in task.start.weights.items())
     data = task.to_bytes()
     weights = sum(value.nbytes for value in made.weights.values())
@@ -123,11 +128,14 @@ def test_the_task_carries_it_once_and_every_encoder_describes_by_it(
     arrived = Task.from_bytes(data)
     assert arrived.hash == task.hash
     images = torch.rand(3, 1, 8, 8, generator=torch.Generator().manual_seed(0))
-    rows = task.describer()(images)
+    rows = setup.describer()(images)
     assert rows.shape == (3, 200)
     assert (rows.norm(dim=1) <= 1 + 1e-5).all()
-    torch.testing.assert_close(arrived.for_encoder("resnet18").describer()(images), rows)
-    state = arrived.network().state_dict()
+    there = Setup.of(arrived)
+    for encoder in ("small-cnn", "resnet18"):
+        describer = Trainer(there, torch.device("cpu"), encoder=encoder).describer
+        torch.testing.assert_close(describer(images), rows)
+    state = there.network("small-cnn").state_dict()
     for name, value in made.weights.items():
         assert torch.equal(state[f"encoder.{name}"], value)
 
@@ -149,19 +157,21 @@ def test_a_run_from_a_start_keeps_it_and_its_predictor_needs_nothing_else(
     images = torch.rand(4, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     export(predictor, tmp_path / "model.safetensors")
     torch.testing.assert_close(
-        open_predictor(tmp_path / "model.safetensors")(images), predictor(images)
+        FusedModel.load(tmp_path / "model.safetensors")(images), predictor(images)
     )
     other = replace(made, weights={**made.weights, "0.weight": made.weights["0.weight"] + 1})
     (tmp_path / "run" / "uploads" / "start.safetensors").write_bytes(other.to_bytes())
     with pytest.raises(UserError, match="not the start that the run had"):
-        _ = load_run(tmp_path / "run").predictor
+        fuse_again(read_run(tmp_path / "run"), {}, every=False)
+    shutil.rmtree(tmp_path / "run" / "uploads")
+    torch.testing.assert_close(load_run(tmp_path / "run").predictor(images), predictor(images))
 
 
 def test_mirrored_features_are_those_of_the_mirror_image_too(tmp_path: Path) -> None:
     words = {"model.mirrored": True, "data.flip": True, "train.rounds": 1, "fusion": "class-mean"}
     result = Experiment("v4", **words, out=tmp_path / "run").run()
     export(result.predictor, tmp_path / "model.safetensors")
-    predictor = open_predictor(tmp_path / "model.safetensors")
+    predictor = FusedModel.load(tmp_path / "model.safetensors")
     images = torch.rand(6, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(predictor(images), predictor(images.flip(3)), atol=1e-5, rtol=1e-4)
     again = fuse_again(read_run(tmp_path / "run"), {}, every=False)
@@ -174,7 +184,7 @@ def test_a_zoomed_encoder_sees_the_middle_alone_in_runs_and_in_a_file(tmp_path: 
     words = {"model.zoom": 0.5, "train.rounds": 1, "fusion": "class-mean"}
     result = Experiment("v4", **words, out=tmp_path / "run").run()
     export(result.predictor, tmp_path / "model.safetensors")
-    predictor = open_predictor(tmp_path / "model.safetensors")
+    predictor = FusedModel.load(tmp_path / "model.safetensors")
     images = torch.rand(6, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     framed = torch.rand(6, 1, 8, 8, generator=torch.Generator().manual_seed(1))
     framed[:, :, 2:6, 2:6] = images[:, :, 2:6, 2:6]
@@ -192,7 +202,7 @@ def test_what_a_task_carries_of_a_start_is_not_taken_for_one(
     part = tmp_path / "part.safetensors"
     part.write_bytes(start[0].cut(50).to_bytes())
     with pytest.raises(UserError, match="name the start itself"):
-        Task.prepare(resolve("v4", settings(part)), load_dataset(resolve("v4", {}).data).facts)
+        new_task(resolve("v4", settings(part)), load_dataset(resolve("v4", {}).data).facts)
 
 
 @pytest.mark.parametrize("zoom", [0.5, 1e-3])
@@ -214,7 +224,9 @@ def test_a_basis_in_8_bits_describes_as_one_in_16_did(start: tuple[Start, Path])
     before = Start.from_bytes(before.to_bytes())
     assert before.basis.dtype == torch.float16
     images = torch.rand(200, 1, 8, 8, generator=torch.Generator().manual_seed(0))
-    rows, wide = (each.describer((1, 8, 8), False, 400, "small-cnn") for each in (made, before))
+    config = resolve("v4", {"data.flip": False, "describe.width": 400, "model.name": "small-cnn"})
+    facts = load_dataset(config.data).facts
+    rows, wide = (describer_for(config, facts, each) for each in (made, before))
     torch.testing.assert_close(rows(images), wide(images), rtol=1e-3, atol=1e-3)
     assert rows(images).norm(dim=1).max() < 1.001
     everything = rows.everything(images)
@@ -225,21 +237,20 @@ def test_a_task_carries_as_much_of_a_start_as_its_descriptions_need(
     start: tuple[Start, Path],
 ) -> None:
     made, file = start
-    tasks = {
-        width: Task.prepare(
-            resolve("v4", settings(file, **{"describe.width": width})),
-            load_dataset(resolve("v4", {}).data).facts,
-        )
-        for width in (50, 200)
-    }
-    arrived = Task.from_bytes(tasks[50].to_bytes()).start
-    assert arrived is not None
-    assert arrived.basis.shape[1] == 50
-    assert arrived.hash == tasks[200].start.hash == made.hash
-    assert len(tasks[50].to_bytes()) < len(tasks[200].to_bytes()) - 100 * len(made.basis)
+    setups = {}
+    for width in (50, 200):
+        config = resolve("v4", settings(file, **{"describe.width": width}))
+        setups[width] = Setup(new_task(config, load_dataset(config.data).facts), config)
+    sent = {width: setup.task.to_bytes() for width, setup in setups.items()}
+    arrived, wider = Task.from_bytes(sent[50]), setups[200].task.start
+    assert arrived.start is not None
+    assert wider is not None
+    assert arrived.start.basis.shape[1] == 50
+    assert arrived.start.hash == wider.hash == made.hash
+    assert len(sent[50]) < len(sent[200]) - 100 * len(made.basis)
     images = torch.rand(3, 1, 8, 8, generator=torch.Generator().manual_seed(0))
-    wide = tasks[200].describer()(images)
-    torch.testing.assert_close(tasks[50].describer()(images), wide[:, :50])
+    wide = setups[200].describer()(images)
+    torch.testing.assert_close(Setup.of(arrived).describer()(images), wide[:, :50])
 
 
 def test_an_unfinished_run_refuses_another_start(start: tuple[Start, Path], tmp_path: Path) -> None:
@@ -333,7 +344,7 @@ def test_a_start_that_does_not_fit_is_refused(
 def test_the_command_makes_one_and_says_how_to_use_it(tmp_path: Path) -> None:
     file = tmp_path / "new" / "start.safetensors"
     words = ["start", str(file), "--pixels", "8", "--grey", "--pictures", "64", "--epochs", "1"]
-    result = CliRunner().invoke(app, words)
+    result = CliRunner().invoke(app_of(), words)
     assert result.exit_code == 0, result.output
     assert f"model.weights={file}" in result.output.replace("\n", "")
     made = Start.from_bytes(file.read_bytes())

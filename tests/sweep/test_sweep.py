@@ -132,6 +132,34 @@ def test_a_mistake_is_told_before_anything_runs(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"settings": {**SETTINGS, "data.root": "shapes"}, "grid": {"seed": [1, 2]}},
+        {"list": [{"method": "v4"}, {"method": "v7", "data.root": "shapes"}]},
+        {"grid": {"data.root": ["shapes", "others"]}},
+        {
+            "settings": {**SETTINGS, "data.validation": 0.2, "data.root": "shapes"},
+            "search": {"vary": {"train.lr": [0.01, 0.1]}},
+        },
+    ],
+)
+def test_a_key_that_no_run_of_a_sweep_can_use_is_told_before_anything_runs(
+    tmp_path: Path, content: dict[str, object]
+) -> None:
+    done = command("sweep", str(write(tmp_path, **content)), cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "data.root: nothing reads it with data.name=digits" in done.stderr
+    assert not list(tmp_path.glob("runs/*/*"))
+
+
+def test_a_key_that_some_runs_of_a_sweep_use_is_right(tmp_path: Path) -> None:
+    settings = {**SETTINGS, "data.root": "shapes", "data.size": 8}
+    path = write(tmp_path, settings=settings, grid={"data.name": ["digits", "folder"]})
+    roots = [trial.config(tmp_path).data.root for trial in read_plan(path).trials()]
+    assert roots == ["shapes", "shapes"]
+
+
 def test_other_settings_in_the_same_folder_are_refused(tmp_path: Path) -> None:
     run_sweep(read_plan(write(tmp_path, grid={"seed": [1]})), lambda done: None)
     other = write(tmp_path, grid={"seed": [1]}, settings={**SETTINGS, "train.rounds": 2})

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from anchorfl.cli.plain import Commands
-from anchorfl.cli.words import Settings
-from anchorfl.settings import import_named, parse_words
+from anchorfl.cli.plain import Commands, Settings
+from anchorfl.report.console import make_console, say
+from anchorfl.settings import import_named, parse_words, resolve
 
 data_app = Commands(
     "Data sets and how they are shared over clients.\n\n"
@@ -25,10 +25,11 @@ def data_list() -> None:
     Example:
       anchorfl data list
     """
-    from anchorfl.report import datasets
-    from anchorfl.report.console import make_console
+    from anchorfl.data import DATASETS
+    from anchorfl.report.methods import lines_of
+    from anchorfl.report.tables import listing
 
-    datasets.show_datasets(make_console())
+    make_console().print(listing(lines_of(DATASETS, lambda spec: spec.summary)))
 
 
 @data_app.command("fetch")
@@ -43,11 +44,22 @@ def data_fetch(
       anchorfl data fetch cifar10
       anchorfl data fetch svhn --root /data
     """
-    from anchorfl.report import datasets
-    from anchorfl.report.console import make_console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    from anchorfl.data import DATASETS, fetch_dataset
 
     import_named({"data.name": name})
-    datasets.fetch_with_progress(make_console(), name, root)
+    spec, console = DATASETS.get(name), make_console()
+    say(console, f"terms of use of {name}: {spec.terms}")
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=console) as bar:
+        tasks = {file.file: bar.add_task(file.file, total=None) for file in spec.downloads}
+
+        def progress(file: str, done: int, total: int | None) -> None:
+            bar.update(tasks[file], completed=done, total=total)
+
+        folder = fetch_dataset(name, root, progress)
+    say(console, f"{name} is in {folder}")
 
 
 @data_app.command("show")
@@ -65,17 +77,31 @@ def data_show(
       anchorfl data show cifar10 data.root=DIR partition.alpha=0.1 partition.seed=3
       anchorfl data show digits partition.kind=shards partition.labels=2 --save partition.json
     """
-    from anchorfl.report import datasets
-    from anchorfl.report.console import make_console
+    from anchorfl.data import draw_name, draw_partition, load_dataset
+    from anchorfl.report.figures import plot_partition
+    from anchorfl.report.tables import partition_table
     from anchorfl.runs import folder_name
 
     if "=" in name:
         settings, name = [name, *(settings or [])], "digits"
     words = {"data.name": name, **parse_words(settings or [])}
     import_named(words)
-    datasets.show_partition(
-        make_console(), words, figure or Path(f"partition-{folder_name(name)}.png"), save
+    config, console = resolve("v4", words), make_console()
+    dataset, options = load_dataset(config.data), config.partition
+    labels, names = dataset.train.labels, dataset.class_names
+    partition = draw_partition(
+        labels, options, config.data.validation, dataset.name, dataset.train.sites
     )
+    counts = partition.label_table(labels, len(names))
+    title = f"{dataset.name}: {draw_name(options)}, seed {options.seed}"
+    console.print(partition_table(counts, names, title, console.width))
+    held = f"{len(partition.public):,} public samples, {len(partition.validation):,} held out; "
+    say(console, f"{held}hash {partition.hash[:16]}")
+    if save is not None:
+        partition.save(save, dataset.name, labels)
+        say(console, f"partition: {save}")
+    place = figure or Path(f"partition-{folder_name(name)}.png")
+    say(console, f"figure: {plot_partition(counts, names, title, place)}")
 
 
 @data_app.command("check")
@@ -94,10 +120,9 @@ def data_check(
       anchorfl data check my-pictures
     """
     from anchorfl.data import check_images
-    from anchorfl.report import datasets
-    from anchorfl.report.console import make_console
+    from anchorfl.report.datasets import show_check
 
-    if not datasets.show_check(make_console(), folder, check_images(folder, holdout)):
+    if not show_check(make_console(), folder, check_images(folder, holdout)):
         raise typer.Exit(1)
 
 
@@ -111,10 +136,13 @@ def data_example(
     Example:
       anchorfl data example example
     """
-    from anchorfl.report import datasets
-    from anchorfl.report.console import make_console
+    from anchorfl.data import EXAMPLE, write_example
 
-    datasets.make_example(make_console(), folder)
+    write_example(folder)
+    console = make_console()
+    for site, digits in EXAMPLE.items():
+        say(console, f"{folder / site}: digits {', '.join(map(str, digits))}")
+    say(console, f"class names: {folder / 'classes.txt'}")
 
 
 @data_app.command("split")
@@ -130,7 +158,11 @@ def data_split(
       anchorfl data split pictures sites.csv -o partition.json
       anchorfl run v4 data.name=folder data.root=pictures partition.file=partition.json
     """
-    from anchorfl.report import datasets
-    from anchorfl.report.console import make_console
+    from anchorfl.data import split_by_table
 
-    datasets.split_folder(make_console(), folder, table, out)
+    partition, sites, labels = split_by_table(folder, table)
+    partition.save(out, "folder", labels)
+    console = make_console()
+    for number, site in enumerate(sites):
+        say(console, f"client {number}: {site}, {len(partition.clients[number]):,} images")
+    say(console, f"partition: {out}")

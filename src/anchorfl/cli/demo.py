@@ -13,16 +13,19 @@ from anchorfl.compute import cores
 from anchorfl.config import DEFAULT_FUSION
 from anchorfl.errors import UserError
 from anchorfl.files import locked
+from anchorfl.report.charts import (
+    BEST_CLIENT,
+    DASHED,
+    Chart,
+    accuracy_by_round,
+    best_client_by_round,
+    spread_of_runs,
+)
+from anchorfl.report.colours import NEUTRAL, PALETTE
 from anchorfl.report.console import say
 from anchorfl.report.diagnosis import show_diagnosis
+from anchorfl.report.figures import plot_chart, write_figures
 from anchorfl.report.numbers import quantity
-from anchorfl.report.png_files import write_figures
-from anchorfl.report.png_plots import (
-    BEST_CLIENT,
-    accuracy_curves,
-    evaluated_rounds,
-    plot_accuracy,
-)
 from anchorfl.report.sweeps import run_and_show
 from anchorfl.report.tables import plain_table
 from anchorfl.runs import Run, new_folder, read_run
@@ -125,13 +128,18 @@ def show_table(console: Console, runs: Mapping[str, Sequence[Run]]) -> None:
 
 def show_figures(console: Console, runs: Mapping[str, Sequence[Run]], folder: Path) -> None:
     """The diary's rule, under which methods differ, beside the default."""
-    title = f"digits, 5 clients, alpha 0.05: {DIARY}, the diary's rule, by method; mean of three seeds"
-    curves = {form: accuracy_curves(own)[DIARY] for form, own in runs.items()}
-    beside = accuracy_curves(runs["v4"])
-    curves |= {f"v4 by {DEFAULT}": beside[DEFAULT], BEST_CLIENT: beside[BEST_CLIENT]}
-    rounds = evaluated_rounds(runs["v4"][0])
+    rules = [(form, form, DIARY) for form in runs] + [(f"v4 by {DEFAULT}", "v4", DEFAULT)]
+    series = []
+    for (name, form, rule), colour in zip(rules, PALETTE, strict=True):
+        by_run = [accuracy_by_round(run, rule) for run in runs[form]]
+        series += spread_of_runs(name, by_run, colour)
+    alone = [best_client_by_round(run) for run in runs["v4"]]
+    series += spread_of_runs(BEST_CLIENT, alone, NEUTRAL, DASHED)
+    title = f"digits, 5 clients, alpha 0.05: {DIARY}, the diary's rule, by method"
+    spread = "mean of three seeds, and from lowest to highest"
+    accuracy = Chart(title, series, scale="test accuracy, %")
     figures = {
-        "accuracy by round": plot_accuracy(rounds, curves, title, folder / CURVES),
+        "accuracy by round": plot_chart(accuracy, spread, folder / CURVES),
         "who holds what, seed 1": runs["v4"][0].files.figures / "partition.png",
         "V12's lambda, seed 1": runs["v12"][0].files.figures / "lambda.png",
         "the same where A sees the batch's classes": runs["v12-batch"][0].files.figures / "lambda.png",

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
-from anchorfl.cli.words import Trust
+from anchorfl.cli.plain import Trust
 from anchorfl.errors import UserError
+from anchorfl.report.console import make_console, say
+from anchorfl.runs import read_run
 from anchorfl.settings import import_named, parse_words
 
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", show_default=False)]
@@ -26,7 +28,6 @@ def methods(
       anchorfl methods v4
       anchorfl methods --fusions
     """
-    from anchorfl.report.console import make_console
     from anchorfl.report.methods import show_methods
 
     import_named({"method": name})
@@ -59,14 +60,13 @@ def forecast(
       anchorfl forecast --method v12-gamma --base 9 --align 1 align.gamma=0.1 align.sigma_lr=0.005
       anchorfl forecast runs/v12-svhn-dirichlet-0.05-seed1 --bound 1000
     """
+    from anchorfl.diagnose import geometric
+    from anchorfl.objective import RoundMeans
     from anchorfl.report import forecasts
-    from anchorfl.report.console import make_console
 
     folders = [word for word in words or [] if "=" not in word]
     settings = parse_words([word for word in words or [] if "=" in word])
     if folders:
-        from anchorfl.runs import read_run
-
         if len(folders) > 1 or settings:
             raise UserError("forecast: name one run alone, or none and align.KEY=VALUE words")
         forecasts.show_run(make_console(), read_run(folders[0], trust), bound, figure)
@@ -76,7 +76,7 @@ def forecast(
             raise UserError(f"{key}={value}: a forecast takes align.KEY=VALUE and its own options")
     import_named({"method": method})
     course = (align, align) if align is not None else (align_from, align_to)
-    assumed = forecasts.assumed_rounds(rounds, base, course, clip, steps)
+    assumed = [RoundMeans(base, each, clip, steps) for each in geometric(*course, rounds)]
     forecasts.show_assumed(make_console(), method, settings, assumed, bound, figure)
 
 
@@ -90,9 +90,7 @@ def diagnose(
     Example:
       anchorfl diagnose runs/v12-digits-dirichlet-0.05-seed1
     """
-    from anchorfl.report.console import make_console, say
     from anchorfl.report.diagnosis import show_diagnosis
-    from anchorfl.runs import read_run
 
     console = make_console()
     for folder in runs:
@@ -118,10 +116,8 @@ def report(
       anchorfl report runs/v12-digits-dirichlet-0.05-seed1
       anchorfl report runs/v12-digits-dirichlet-0.05-seed1 --figures figures --format pdf,svg
     """
-    from anchorfl.report.console import make_console, say
+    from anchorfl.report.figures import figure_formats, write_figures
     from anchorfl.report.page import write_page
-    from anchorfl.report.png_files import figure_formats, write_figures
-    from anchorfl.runs import read_run
 
     console, kinds = make_console(), figure_formats(formats)
     for folder in runs:
@@ -155,7 +151,6 @@ def compare(
       anchorfl compare runs/* --page compare.html --table compare.tex --figures figures
     """
     from anchorfl.report.compare import finished_runs, show_comparison
-    from anchorfl.report.console import make_console
 
     console = make_console()
     show_comparison(console, finished_runs(console, runs), baseline, page, table, figures)

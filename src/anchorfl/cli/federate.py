@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anchorfl.cli.plain import Commands
-from anchorfl.cli.run import stoppable
-from anchorfl.settings import parse_words
+from anchorfl.cli.plain import Commands, ModelCode, stoppable
+from anchorfl.errors import UserError
+from anchorfl.files import write_whole
+from anchorfl.report.console import make_console, say
+from anchorfl.report.numbers import counted, megabytes, percent
+from anchorfl.settings import parse_words, read_preset
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from anchorfl.messages import Task
 
 task_app = Commands("Make and look at a task, what all sites are sent.")
 site_app = Commands("What a site does with a task, on its own images.")
@@ -40,6 +48,9 @@ Code = Annotated[
         "--model", help="Your own code for the task's encoder, FILE.py:NAME.", show_default=False
     ),
 ]
+SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="Leave out files that cannot be read, and count them.")
+]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps")]
 Threads = Annotated[int | None, typer.Option(help="CPU threads.", min=1, show_default=False)]
 Key = Annotated[
@@ -64,19 +75,28 @@ def task_new(
     Example:
       anchorfl task new presets/v4-sites.yaml classes.txt -o task.safetensors --set train.rounds=20
     """
-    from anchorfl.report.console import make_console
-    from anchorfl.report.federating import make_task
+    from anchorfl.prepare import Setup
+    from anchorfl.report.federating import show_task
+    from anchorfl.transport.making import class_names, task_for_sites
 
-    make_task(make_console(), preset, classes, out, parse_words(settings or []), grey)
+    if out.exists():
+        raise UserError(f"--out {out}: is there already, and sites may have it; name a new file")
+    words = {**read_preset(preset), **parse_words(settings or [])}
+    task, config = task_for_sites(words, class_names(classes), grey)
+    data, console = task.to_bytes(), make_console()
+    write_whole(out, data)
+    show_task(console, task, Setup(task, config))
+    say(console, f"task: {out}, {megabytes(len(data))}")
 
 
 @task_app.command("show")
 def task_show(task: TaskFile, model: Code = None) -> None:
     """What a task asks for: the experiment, the classes, what an upload will contain."""
-    from anchorfl.report.console import make_console
-    from anchorfl.report.federating import read_task, show_task
+    from anchorfl.prepare import Setup
+    from anchorfl.report.federating import show_task
 
-    show_task(make_console(), read_task(task, model))
+    opened = read_task(task)
+    show_task(make_console(), opened, Setup.of(opened, model))
 
 
 @site_app.command("check")
@@ -84,10 +104,39 @@ def site_check(
     task: TaskFile, data: Data, holdout: Holdout = None, encoder: OwnEncoder = None, model: Code = None
 ) -> None:
     """Whether a site's images can be read, their classes, what would leave, how long it takes."""
-    from anchorfl.report.console import make_console
-    from anchorfl.report.federating import check_site, read_task
+    from dataclasses import replace
 
-    check_site(make_console(), read_task(task, model), data, holdout, encoder)
+    import numpy as np
+    import torch
+
+    from anchorfl.messages import manifest
+    from anchorfl.prepare import Setup
+    from anchorfl.report.federating import SHOWN, show_images, show_parts
+    from anchorfl.transport.site_training import SiteOptions, read_site, rehearse
+
+    opened, console = read_task(task), make_console()
+    options = SiteOptions(data, "this site", holdout, encoder, model)
+    setup = Setup.of(opened, model)
+    images = read_site(setup, options)
+    counts, held = (
+        np.bincount(split.labels, minlength=opened.facts.classes).tolist()
+        for split in (images.train, images.held_out)
+    )
+    names = opened.class_names
+    say(console, f"task: hash {opened.hash[:SHOWN]}")
+    show_images(console, str(data), names, counts, held, images.bad)
+    least = setup.config.upload.min_count
+    small = [name for name, count in zip(names, counts, strict=True) if 0 < count < least]
+    if small:
+        say(console, f"under upload.min_count, only counted: {', '.join(small)}")
+    upload, seconds = rehearse(opened, images.train, options)
+    upload = replace(upload, class_counts=torch.tensor(counts))  # a rehearsal sees a few images
+    content, tensors, size = upload.content(), upload.tensors(), len(upload.to_bytes())
+    parts = manifest(upload, content, tensors, size)
+    show_parts(console, parts, upload, "what would leave this site", names)
+    say(console, f"training: about {seconds:,.0f} s on this machine")
+    if images.bad:
+        raise typer.Exit(1)
 
 
 @site_app.command("train")
@@ -108,21 +157,38 @@ def site_train(
     ] = "exact",
     device: Device = "auto",
     threads: Threads = None,
+    skip_bad: SkipBad = False,
     sign: Key = None,
 ) -> None:
-    """Train alone on a site's images and write the one file that leaves it; what was stopped goes on.
+    """Train alone on a site's images and write the one file that leaves it; interrupted runs resume.
 
     \b
     Example:
       anchorfl site train task.safetensors --data images --name north -o north.upload
     """
-    from anchorfl.engine import SiteOptions
-    from anchorfl.report.console import make_console
-    from anchorfl.report.federating import read_task, train_and_write
+    from anchorfl.messages import manifest
+    from anchorfl.messages import sign as sign_file
+    from anchorfl.report.federating import show_parts
+    from anchorfl.report.progress import show_progress
+    from anchorfl.transport.site_training import SiteOptions, site_upload
 
-    site = SiteOptions(data, name, holdout, encoder, telemetry, counts, device, threads)
+    options = SiteOptions(
+        data, name, holdout, encoder, model, telemetry, counts, device, threads, skip_bad
+    )
+    opened, console = read_task(task), make_console()
     with stoppable():
-        train_and_write(make_console(), read_task(task, model), site, out, sign)
+        folder = out.with_name(f"{out.name}.training")
+        trained = site_upload(opened, options, folder, (show_progress(console),))
+        content = trained.upload.to_bytes()
+        write_whole(out, content)
+    upload = trained.upload
+    parts = manifest(upload, upload.content(), upload.tensors(), len(content))
+    show_parts(console, parts, upload, f"what leaves {name}", opened.class_names)
+    say_left_out(console, len(trained.bad))
+    if sign is not None:
+        say(console, f"signature: {sign_file(out, sign)}")
+    say(console, f"report, for this site alone: {trained.run.files.page}")
+    say(console, f"upload: {out}, {megabytes(len(content))}; anchorfl inspect {out} shows all of it")
 
 
 @site_app.command("describe")
@@ -136,29 +202,28 @@ def site_describe(
     encoder: OwnEncoder = None,
     model: Code = None,
     device: Device = "auto",
+    skip_bad: SkipBad = False,
     sign: Key = None,
 ) -> None:
     """Answer a second exchange: sums of this site's images under everybody's encoders."""
-    from anchorfl.report.console import make_console
-    from anchorfl.report.federating import answer_request, read_task
+    from anchorfl.messages import Request
+    from anchorfl.messages import sign as sign_file
+    from anchorfl.transport.site_training import SiteOptions, describe_site
 
-    answer_request(
-        make_console(),
-        read_task(task, model),
-        request,
-        data,
-        name,
-        out,
-        holdout,
-        encoder,
-        device,
-        sign,
-    )
+    options = SiteOptions(data, name, holdout, encoder, model, device=device, skip_bad=skip_bad)
+    asked, console = Request.from_bytes(request.read_bytes()), make_console()
+    answer, bad = describe_site(read_task(task), asked, options)
+    content = answer.to_bytes()
+    write_whole(out, content)
+    say_left_out(console, len(bad))
+    if sign is not None:
+        say(console, f"signature: {sign_file(out, sign)}")
+    say(console, f"answer: {out}, {megabytes(len(content))}")
 
 
 @site_app.command("evaluate")
 def site_evaluate(
-    model: Annotated[Path, typer.Argument(metavar="FILE.safetensors|MODEL", show_default=False)],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", show_default=False)],
     data: Data,
     name: Name,
     out: Out,
@@ -171,17 +236,22 @@ def site_evaluate(
             show_default=False,
         ),
     ] = None,
+    code: ModelCode = None,
+    skip_bad: SkipBad = False,
 ) -> None:
-    """Measure the fused predictor on the images a site held out; counts are all that leaves.
+    """Measure the fused model on the images a site held out; counts are all that leaves.
 
     \b
     Example:
       anchorfl site evaluate model.safetensors --data images --name north -o north.score
     """
-    from anchorfl.report.console import make_console
-    from anchorfl.report.scores import score_site
+    from anchorfl.cli.model import open_model
+    from anchorfl.transport.scores import score_site
 
-    score_site(make_console(), model, data, name, out, holdout)
+    confusion, bad = score_site(open_model(model, code), data, name, out, holdout, skip_bad)
+    right, console = float(confusion.diagonal().sum() / confusion.sum()), make_console()
+    say_left_out(console, bad)
+    say(console, f"{name}: {percent(right)} % of {int(confusion.sum()):,} held-out images; {out}")
 
 
 @server_app.command("describe")
@@ -192,10 +262,15 @@ def server_describe(
     model: Code = None,
 ) -> None:
     """Write what all sites are sent for a second exchange: everybody's encoders."""
-    from anchorfl.report.console import make_console
-    from anchorfl.report.federating import read_task, write_request
+    from anchorfl.transport.server_files import request_of
 
-    write_request(make_console(), read_task(task, model), uploads, out)
+    request, received = request_of(read_task(task), model, uploads)
+    data, console = request.to_bytes(), make_console()
+    write_whole(out, data)
+    for reason in received.refused:
+        say(console, f"refused: {reason}")
+    sites = ", ".join(received.uploads)
+    say(console, f"request: {out}, {megabytes(len(data))}, the encoders of {sites}")
 
 
 @server_app.command("fuse")
@@ -212,7 +287,7 @@ def server_fuse(
     ] = None,
     model: Code = None,
 ) -> None:
-    """Admit uploads, fuse them, and write a folder with a page and a predictor.
+    """Admit uploads, fuse them, and write a folder with a page and the model.
 
     It ends with 1 where an upload was refused and the others were fused.
 
@@ -222,11 +297,20 @@ def server_fuse(
       anchorfl predict model photo.png
       anchorfl export model model.onnx
     """
-    from anchorfl.report.console import make_console
-    from anchorfl.report.federating import fuse_and_report, read_task
+    from anchorfl.report.federating import show_fused
+    from anchorfl.transport.server_files import fuse_files
 
-    federation = read_task(task, model)
-    if not fuse_and_report(make_console(), federation, files, out, without or [], allowed_signers):
+    if allowed_signers is not None and not allowed_signers.is_file():
+        raise UserError(f"--allowed-signers {allowed_signers}: no such file")
+    console = make_console()
+    fused = fuse_files(read_task(task), files, out, model, allowed_signers, without or ())
+    show_fused(console, fused.uploads, fused.run.summary.upload_bytes)
+    for warning in fused.run.warnings:
+        word = {"refused": "refused", "doubt": "doubt"}.get(warning["kind"], "warning")
+        say(console, f"{word}: {warning['message']}")
+    say(console, f"page: {fused.run.files.page}")
+    say(console, f"model: anchorfl predict {out} IMAGE..., anchorfl export {out} FILE")
+    if fused.refused:
         raise typer.Exit(1)
 
 
@@ -251,23 +335,30 @@ def server_flower(
     Example:
       anchorfl server flower task.safetensors --sites north,south,west -o model
     """
-    from anchorfl.report.console import make_console
-    from anchorfl.report.on_flower import run_on_flower
+    from anchorfl.transport.flower_run import run_on_flower
 
+    console = make_console()
     with stoppable():
-        run_on_flower(make_console(), task, sites, out, superlink)
+        run_on_flower(task, sites, out, superlink, lambda line: say(console, line))
 
 
 @server_app.command("scores")
 def server_scores(
     model: Annotated[Path, typer.Argument(metavar="MODEL", show_default=False)],
     scores: Annotated[list[Path], typer.Argument(metavar="SCORE...", show_default=False)],
+    code: ModelCode = None,
 ) -> None:
     """Add up what sites counted on the images they held out, and put it on the model's page."""
-    from anchorfl.report.console import make_console
-    from anchorfl.report.scores import collect_scores
+    from anchorfl.cli.model import open_model
+    from anchorfl.report.page import write_page
+    from anchorfl.report.scores import show_scores
+    from anchorfl.runs import read_run
+    from anchorfl.transport.scores import collect_scores
 
-    collect_scores(make_console(), model, scores)
+    console = make_console()
+    found = collect_scores(read_run(model), open_model(model, code), scores)
+    show_scores(console, found)
+    say(console, f"page: {write_page(read_run(model))}")
 
 
 def inspect(
@@ -275,7 +366,39 @@ def inspect(
     as_json: Annotated[bool, typer.Option("--json", help="Every tensor, as JSON.")] = False,
 ) -> None:
     """What is in an upload, part by part, and what could be learned from it, before it leaves."""
-    from anchorfl.report.console import make_console
-    from anchorfl.report.federating import show_upload
+    import json
+    from dataclasses import asdict
 
-    show_upload(make_console(), file, as_json)
+    from anchorfl.messages import Upload, manifest, unpack
+    from anchorfl.report.federating import SHOWN, show_parts
+
+    try:
+        data = file.read_bytes()
+        content, tensors = unpack("upload", data)
+        upload = Upload.made_of(content, tensors)
+    except UserError as error:
+        raise UserError(f"{file}: {error}") from None
+    parts = manifest(upload, content, tensors, len(data))
+    if as_json:
+        print(json.dumps([asdict(part) for part in parts], indent=2))
+        return
+    console = make_console()
+    images = f"{upload.samples:,} images counted"
+    say(console, f"site {upload.site}, task {upload.task[:SHOWN]}, {images}")
+    classes = [f"class {number}" for number in range(upload.class_counts.numel())]
+    show_parts(console, parts, upload, str(file), classes)
+
+
+def say_left_out(console: Console, bad: int) -> None:
+
+    if bad:
+        say(console, f"left out, cannot be read: {counted(bad, 'file')}")
+
+
+def read_task(file: Path) -> Task:
+    from anchorfl.messages import Task
+
+    try:
+        return Task.from_bytes(file.read_bytes())
+    except UserError as error:
+        raise UserError(f"{file}: {error}") from None

@@ -3,39 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Iterable
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
-from anchorfl import __version__
-from anchorfl.cli.data import data_app
-from anchorfl.cli.explain import compare, diagnose, forecast, methods, report
-from anchorfl.cli.federate import inspect, server_app, site_app, task_app
 from anchorfl.cli.plain import Commands
-from anchorfl.cli.predictor import distill, evaluate, export, fuse, predict
-from anchorfl.cli.run import WithKeys, demo, run, sweep
-from anchorfl.cli.start import start
 from anchorfl.errors import UserError
+from anchorfl.version import __version__
 
-app = Commands(
-    "One-shot federated learning under extreme label skew.\n\n"
-    "\b\nExamples:\n  anchorfl demo\n  anchorfl run v4 train.rounds=20\n"
-    "  anchorfl data show digits partition.alpha=0.1",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-)
-app.command(cls=WithKeys)(run)
-COMMANDS: tuple[Callable[..., None], ...] = (
-    *(demo, sweep, methods, forecast, diagnose, report, compare),
-    *(start, fuse, predict, evaluate, export, distill, inspect),
-)
-for command in COMMANDS:
-    app.command()(command)
-app.add_typer(data_app, name="data")
-app.add_typer(task_app, name="task")
-app.add_typer(site_app, name="site")
-app.add_typer(server_app, name="server")
+HOMES = {
+    "run": ("run", "demo", "sweep"),
+    "explain": ("methods", "forecast", "diagnose", "report", "compare"),
+    "start": ("start",),
+    "model": ("fuse", "predict", "evaluate", "export", "distill"),
+    "data": ("data",),
+    "federate": ("inspect", "task", "site", "server"),
+}
+"""By file of this package, the commands and groups of commands in it."""
 
 
 def show_version(wanted: bool) -> None:
@@ -44,7 +30,6 @@ def show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     version: Annotated[
         bool,
@@ -56,10 +41,39 @@ def options(
     """Options of the command itself."""
 
 
+def app_of(files: Iterable[str] = HOMES) -> Commands:
+    """The commands in some files: a single one need not import the others'."""
+    app = Commands(
+        "One-shot federated learning under extreme label skew.\n\n"
+        "\b\nExamples:\n  anchorfl demo\n  anchorfl run v4 train.rounds=20\n"
+        "  anchorfl data show digits partition.alpha=0.1",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    )
+    app.callback()(options)
+    for file in files:
+        module = import_module(f"anchorfl.cli.{file}")
+        for name in HOMES[file]:
+            group = getattr(module, f"{name}_app", None)
+            if group is not None:
+                app.add_typer(group, name=name)
+            else:
+                app.command(**({"cls": module.WithKeys} if name == "run" else {}))(
+                    getattr(module, name)
+                )
+    return app
+
+
+def called(words: list[str]) -> Iterable[str]:
+    """The file of the command that is called; all of them where none is named."""
+    named = [file for file, names in HOMES.items() if words and words[0] in names]
+    return named or HOMES
+
+
 def main() -> None:
     """A user's mistake ends in one line and exit code 2, never in a traceback."""
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        sys.exit(app_of(called(sys.argv[1:]))(standalone_mode=False) or 0)
     except UserError as error:
         from anchorfl.report.console import printable
 

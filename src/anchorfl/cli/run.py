@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
-from anchorfl.cli.plain import PlainCommand
-from anchorfl.cli.words import Settings, Trust
+from anchorfl.cli.plain import PlainCommand, Settings, Trust, stoppable
 from anchorfl.errors import UserError
-from anchorfl.registry import METHODS
-from anchorfl.settings import all_keys, import_named, parse_words, read_preset, resolve
+from anchorfl.methods import METHODS
+from anchorfl.report.console import make_console, say
+from anchorfl.runs import RunFolder, read_run
+from anchorfl.settings import (
+    all_keys,
+    import_named,
+    parse_words,
+    read_preset,
+    refuse_unused,
+    resolve,
+)
 
 
 class WithKeys(PlainCommand):
@@ -25,33 +30,6 @@ class WithKeys(PlainCommand):
         from anchorfl.report.keys import keys_help
 
         formatter.write(f"\n{keys_help()}")
-
-
-@contextmanager
-def stoppable() -> Iterator[None]:
-    """Ctrl-C, a cluster's end of time, or a terminal that closes, ends in one line and `stopped`.
-
-    The exit code is 128 and the signal's number. A second signal ends everything at once.
-    """
-    caught = signal.SIGINT
-    known = [each for each in signal.Signals if each.name in ("SIGINT", "SIGTERM", "SIGHUP")]
-
-    def stop(number: int, frame: object) -> NoReturn:
-        nonlocal caught
-        caught = signal.Signals(number)
-        for each in known:
-            signal.signal(each, signal.SIG_DFL)
-        raise KeyboardInterrupt
-
-    for each in known:
-        signal.signal(each, stop)
-    try:
-        yield
-    except KeyboardInterrupt as stopped:
-        again = f"anchorfl run {stopped.args[0]}" if stopped.args else "the same command"
-        with suppress(OSError):
-            print(f"stopped: {again} goes on where this ended", file=sys.stderr)
-        raise typer.Exit(128 + caught) from None
 
 
 def preset_with(preset: dict[str, object], words: dict[str, object]) -> tuple[str, dict[str, object]]:
@@ -72,10 +50,22 @@ def preset_with(preset: dict[str, object], words: dict[str, object]) -> tuple[st
     return method, {**preset, **words}
 
 
+def refuse_changed_code(file: Path) -> None:
+    """A run's config.yaml names code by its hash: by other code it is another experiment."""
+    from anchorfl.settings import changed_code, read_yaml
+
+    content = read_yaml(file, "preset")
+    changed = changed_code(content) if isinstance(content, dict) else []
+    if changed:
+        raise UserError(
+            f"{file}: {changed[0]} is not what it was when this ran; put the old code back, or give"
+            " the settings without this file to run the new"
+        )
+
+
 def begun_in(folder: Path, words: dict[str, object], trust: bool) -> tuple[str, dict[str, object]]:
-    """The settings of an unfinished run, to go on with it."""
-    from anchorfl.engine import read_begun
-    from anchorfl.runs import RunFolder, read_run
+    """The settings of an unfinished run, to resume it."""
+    from anchorfl.simulate import read_begun
 
     begun = read_begun(RunFolder(folder)) or read_run(folder)
     if not begun.unfinished and not begun.changed_code:
@@ -102,7 +92,7 @@ def run(
 ) -> None:
     """Train all clients, fuse what they upload, and keep everything in a folder.
 
-    A folder that holds the same experiment, unfinished, is gone on with from its last checkpoint.
+    A folder that holds the same experiment, unfinished, is resumed from its last checkpoint.
 
     \b
     Examples:
@@ -117,7 +107,9 @@ def run(
     """
     words = parse_words(settings or [])
     import_named({"method": what, **words})
+    given = dict(words)
     if what.lower().endswith((".yaml", ".yml")):
+        refuse_changed_code(Path(what))
         preset = read_preset(Path(what))
         import_named(preset)
         method, words = preset_with(preset, words)
@@ -128,12 +120,23 @@ def run(
         if "method" in words:
             raise UserError(f"method={words['method']}: goes with a preset; write anchorfl run METHOD")
     config = resolve(method, words)
+    refuse_unused(given, config.data.name)
 
-    from anchorfl.report.console import make_console
-    from anchorfl.report.finish import run_and_report
+    from anchorfl.report.diagnosis import show_diagnosis
+    from anchorfl.report.figures import write_figures
+    from anchorfl.report.progress import show_progress
+    from anchorfl.report.tables import result_table
+    from anchorfl.simulate import run_in_folder
 
+    console = make_console()
     with stoppable():
-        run_and_report(config, make_console(), restart)
+        done = run_in_folder(config, (show_progress(console),), restart)
+        console.print(result_table(done.summary))
+        show_diagnosis(console, done, done.summary.warnings)
+        for path in write_figures(done, done.files.figures):
+            say(console, f"{'figure' if path.suffix == '.png' else 'table'}: {path}")
+        say(console, f"report: {done.files.page}")
+        say(console, f"run folder: {done.folder}")
 
 
 def sweep(
@@ -149,7 +152,6 @@ def sweep(
       anchorfl sweep presets/sweep-digits.yaml
       anchorfl sweep my-sweep.yaml --at-once 4
     """
-    from anchorfl.report.console import make_console
     from anchorfl.report.sweeps import sweep_and_report
     from anchorfl.sweep import read_plan
 
@@ -167,7 +169,6 @@ def demo(
       anchorfl demo --rounds 5
     """
     from anchorfl.cli.demo import run_demo
-    from anchorfl.report.console import make_console
 
     with stoppable():
         run_demo(make_console(), rounds)

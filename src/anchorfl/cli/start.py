@@ -7,7 +7,14 @@ from typing import Annotated
 
 import typer
 
-from anchorfl.cli.run import stoppable
+from anchorfl.cli.plain import stoppable
+from anchorfl.errors import UserError
+from anchorfl.files import write_whole
+from anchorfl.report.console import make_console, say
+from anchorfl.report.numbers import megabytes
+
+ON_GPU, ON_CPU = (400_000, 27), (8_000, 5)
+"""Pictures and epochs."""
 
 
 def start(
@@ -52,7 +59,7 @@ def start(
     """Make a common start: train an encoder on synthetic pictures, which are nobody's data.
 
     All sites start from it (model.weights=OUT.safetensors), and describe their images by it. Five
-    minutes on a large GPU; what was stopped goes on.
+    minutes on a large GPU; an interrupted start resumes.
 
     \b
     Examples:
@@ -63,12 +70,35 @@ def start(
       anchorfl run v4 data.name=cifar10 data.root=DIR model.weights=start.safetensors
       anchorfl run none data.name=cifar10 data.root=DIR model.weights=start.safetensors
     """
-    from anchorfl.report.console import make_console
-    from anchorfl.report.starting import start_and_report
+    from rich.progress import Progress
 
-    shape = (1 if grey else 3, pixels, pixels)
-    given = None if weights is None else str(weights)
-    with stoppable():
-        start_and_report(
-            make_console(), file, shape, encoder, given, pictures, epochs, width, crop, seed
-        )
+    from anchorfl.compute import choose_device
+    from anchorfl.settings import SMALL_IMAGE, in_full
+    from anchorfl.start import StartOptions, make_start
+
+    if file.suffix != ".safetensors" or file.is_dir():
+        raise UserError(f"{file}: name a file that ends in .safetensors")
+    usual = ON_GPU if choose_device("auto").type == "cuda" else ON_CPU
+    options = StartOptions(
+        shape=(1 if grey else 3, pixels, pixels),
+        encoder=in_full(encoder or ("small-cnn" if pixels <= SMALL_IMAGE else "resnet18")),
+        weights=None if weights is None else str(weights),
+        pictures=pictures or usual[0],
+        epochs=(usual[1] if weights is None else 0) if epochs is None else epochs,
+        width=width,
+        crop=crop,
+        seed=seed,
+    )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    keep, console = file.with_name(f".{file.name}.unfinished"), make_console()
+    size = f"{options.shape[0]} x {pixels} x {pixels}"
+    say(console, f"{options.encoder} on {options.pictures:,} synthetic pictures of {size}")
+    with stoppable(), Progress(console=console, transient=True) as progress:
+        bar = progress.add_task("starting", total=options.epochs * options.pictures)
+        made = make_start(options, lambda count: progress.advance(bar, count), keep)
+    data = made.to_bytes()
+    write_whole(file, data)
+    keep.unlink(missing_ok=True)
+    say(console, f"start: {file}, {megabytes(len(data))}, hash {made.hash[:12]}")
+    say(console, f"description: up to {made.basis.shape[1]:,} numbers (describe.width)")
+    say(console, f"use it: anchorfl run v4 model.weights={file}")

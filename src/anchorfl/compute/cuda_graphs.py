@@ -65,7 +65,9 @@ class GraphStepper(Stepper):
         self, step: Step, client: int, state: Tensors, samples: int, batch: int
     ) -> Iterator[Steps]:
         if client not in self.places:
-            self.places[client] = self._least_loaded(batch)
+            padded = padded_size(batch, self.batch_size)
+            wanted = max(FEWEST_LANES, min(self.batch_size // padded, MOST_LANES))
+            self.places[client] = min(range(wanted), key=self.loads.__getitem__)
             self.loads[self.places[client]] += samples
         place = self.places[client]
         while len(self.lanes) <= place:
@@ -75,11 +77,6 @@ class GraphStepper(Stepper):
         with torch.cuda.stream(lane.stream):
             lane.enter(state)
             yield lane
-
-    def _least_loaded(self, batch: int) -> int:
-        padded = padded_size(batch, self.batch_size)
-        wanted = max(FEWEST_LANES, min(self.batch_size // padded, MOST_LANES))
-        return min(range(wanted), key=self.loads.__getitem__)
 
 
 class Lane(Steps):
@@ -99,9 +96,8 @@ class Lane(Steps):
     def enter(self, client: Tensors) -> None:
         self.client = client
         copy(client, self.state)
-        self.trail = None
-        if self.sums is not None:
-            self.sums.zero_()
+        self.marks = None
+        self.sums.zero_()
 
     def _take(self, batch: Batch, lr: Tensor, anneal: Tensor) -> None:
         size = padded_size(len(batch.labels), self.stepper.batch_size)
@@ -125,26 +121,29 @@ class Lane(Steps):
         recording = Recording(graph, batch.padded(size), lr.clone(), anneal.clone())
         recorded = (recording.batch, recording.lr, recording.anneal)
         before = {name: value.detach().clone() for name, value in self.state.items()}
-        sums = 0.0 if self.sums is None else self.sums.clone()
+        sums = self.sums.clone()
         generators = GeneratorWatch(self.device)
         super()._take(*recorded)
         if generators.moved():
             self.stepper.trouble = "the encoder draws random numbers"
         else:
             torch.cuda.synchronize(self.device)
-            with no_garbage_collection():
-                graph.capture_begin(self.pool)
-                try:
-                    super()._take(*recorded)
-                    graph.capture_end()
-                    self.recordings[size] = recording
-                except RuntimeError as error:
-                    self.stepper.trouble = " ".join(str(error).split())[:120] or "recording failed"
-                    self._break_off(graph)
+            collecting = gc.isenabled()
+            gc.disable()  # an earlier run's graphs in a reference cycle: freeing them ends a recording
+            graph.capture_begin(self.pool)
+            try:
+                super()._take(*recorded)
+                graph.capture_end()
+                self.recordings[size] = recording
+            except RuntimeError as error:
+                self.stepper.trouble = " ".join(str(error).split())[:120] or "recording failed"
+                self._break_off(graph)
+            finally:
+                if collecting:
+                    gc.enable()
         generators.put_back()
         copy(before, self.state)
-        assert self.sums is not None  # the rehearsal made them
-        self.sums.zero_().add_(sums)
+        self.sums.zero_().add_(sums)  # which the rehearsal may have made
 
     def _break_off(self, graph: torch.cuda.CUDAGraph) -> None:
         """End a recording that failed: torch's generator and allocator still wait for its end."""
@@ -155,18 +154,6 @@ class Lane(Steps):
             torch._C._cuda_endAllocateToPool(device, self.pool)
         generator = torch.cuda.default_generators[device]
         generator.graphsafe_set_state(generator.clone_state())
-
-
-@contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    """An earlier run's graphs may lie in a reference cycle; to free them here would end a recording."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class GeneratorWatch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -22,51 +23,38 @@ class Steps:
     def __init__(self, step: Step, state: Tensors) -> None:
         self.step, self.state = step, state
         self.names: list[str] = []
-        self.sums: Tensor | None = None
-        self.trail: Trail | None = None
+        self.sums = torch.zeros(())
+        self.marks: list[Tensor] | None = None
+        self.sizes: list[int] = []
 
     def take(self, batch: Batch, lr: Tensor, anneal: Tensor) -> None:
         """One step; its readings, each times the number of samples, are added up."""
         self._take(batch, lr, anneal)
-        if self.trail is not None:
-            self.trail.add(len(batch.labels))
+        if self.marks is not None:
+            self.marks.append(self.sums.clone())
+            self.sizes.append(len(batch.labels))
 
     def _take(self, batch: Batch, lr: Tensor, anneal: Tensor) -> None:
         measured = self.step(self.state, batch, lr, anneal)
         values = torch.stack(list(measured.values())) * batch.size()
-        if self.sums is None:
+        if not self.names:
             self.names, self.sums = list(measured), torch.zeros_like(values)
         self.sums += values
 
-    def follow(self) -> Trail:
+    def follow(self) -> Steps:
         """From here on, keep what every step adds to the sums."""
-        self.trail = Trail(self)
-        return self.trail
+        self.marks, self.sizes = [self.sums.clone()], []
+        return self
+
+    def readings(self) -> dict[str, list[float]]:
+        """Of every step since `follow`, not only their sums; reading them waits."""
+        added = [after - before for before, after in pairwise(self.marks or ())]
+        values = torch.stack(added).cpu() / torch.tensor(self.sizes)[:, None]
+        return dict(zip(self.names, values.T.tolist(), strict=True))
 
     def finish(self) -> Tensors:
         """The sums of the readings; from here on the client's state is up to date."""
-        assert self.sums is not None
         return dict(zip(self.names, self.sums.clone().unbind(), strict=True))
-
-
-class Trail:
-    """The readings of every step since it was begun, not only their sums; reading them waits."""
-
-    def __init__(self, steps: Steps) -> None:
-        self.steps = steps
-        self.marks = [] if steps.sums is None else [steps.sums.clone()]
-        self.sizes: list[int] = []
-
-    def add(self, samples: int) -> None:
-        assert self.steps.sums is not None
-        if not self.marks:
-            self.marks.append(torch.zeros_like(self.steps.sums))
-        self.marks.append(self.steps.sums.clone())
-        self.sizes.append(samples)
-
-    def readings(self) -> dict[str, list[float]]:
-        values = torch.stack(self.marks).diff(dim=0).cpu() / torch.tensor(self.sizes)[:, None]
-        return dict(zip(self.steps.names, values.T.tolist(), strict=True))
 
 
 class Stepper(ABC):

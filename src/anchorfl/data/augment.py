@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -67,23 +68,15 @@ class Augmentation:
         return change_colours(cropped, *factors)
 
 
-UNCHANGED = Augmentation(
-    area=(1.0, 1.0),
-    ratio=(1.0, 1.0),
-    flip=0.0,
-    jitter=(0.0, 0.0, 0.0, 0.0),
-    jitter_chance=0.0,
-    grey_chance=0.0,
-)
+COLOURS_KEPT: dict[str, Any] = {"jitter": (0.0,) * 4, "jitter_chance": 0.0, "grey_chance": 0.0}
+UNCHANGED = Augmentation(area=(1.0, 1.0), ratio=(1.0, 1.0), flip=0.0, **COLOURS_KEPT)
 """Nothing happens to an image."""
 
 
 def augmentation_for(shape: tuple[int, int, int], flip: bool, crop: float) -> Augmentation:
     """The recipe for images of a shape: a view keeps a share `crop` at least, and grey stays grey."""
-    recipe = Augmentation(area=(crop, 1.0), flip=0.5 if flip else 0.0)
-    if shape[0] == 1:
-        recipe = replace(recipe, jitter=(0.0, 0.0, 0.0, 0.0), jitter_chance=0.0, grey_chance=0.0)
-    return recipe
+    colours = COLOURS_KEPT if shape[0] == 1 else {}
+    return Augmentation(area=(crop, 1.0), flip=0.5 if flip else 0.0, **colours)
 
 
 def crop_and_flip(images: Tensor, crop: Tensor) -> Tensor:

@@ -6,28 +6,27 @@ With ten classes of 5,000 samples and seed 1 the disjoint draw gives the entropi
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchorfl.config import PartitionOptions
-from anchorfl.data.partition import Indices, Partition
+from anchorfl.data.draws import OVERLAP_FACTOR, PARTITIONS, PartitionKind, Population
+from anchorfl.data.partition import Partition
+from anchorfl.errors import UserError
 
-OVERLAP_FACTOR = 10
 Labels = NDArray[np.int64]
 
 
-@dataclass
 class Generators:
     """The two generators that the diary's code draws from, in a state of their own."""
 
-    seed: int
-
-    def __post_init__(self) -> None:
-        self.python = random.Random(self.seed)
-        self.numpy = np.random.RandomState(self.seed)
+    def __init__(self, seed: int | None) -> None:
+        assert seed is not None
+        self.python = random.Random(seed)
+        self.numpy = np.random.RandomState(seed)
 
 
 def positions_by_class(labels: Labels) -> list[list[int]]:
@@ -66,53 +65,47 @@ def overlapping(labels: Labels, options: PartitionOptions, draw: Generators) -> 
     size = len(groups[0])
     for members in groups:
         draw.python.shuffle(members)
-        for own, share in zip(
-            owned, draw.numpy.dirichlet([options.alpha] * options.clients), strict=True
-        ):
+        shares = draw.numpy.dirichlet([options.alpha] * options.clients)
+        for own, share in zip(owned, shares, strict=True):
             own += members[: round(OVERLAP_FACTOR * size * share)]
             draw.python.shuffle(members)
     return owned
 
 
-def share_disjoint(labels: Labels, options: PartitionOptions) -> Partition:
-    return shared(labels, options, overlap=False)
+def shared(
+    draw: Callable[[Labels, PartitionOptions, Generators], list[list[int]]],
+    scrambled: bool,
+    population: Population,
+    options: PartitionOptions,
+) -> Partition:
+    """A public share, where there is one, is the start of a permutation; clients share the rest.
 
-
-def share_overlapping(labels: Labels, options: PartitionOptions) -> Partition:
-    return shared(labels, options, overlap=True)
-
-
-def shared(labels: Labels, options: PartitionOptions, overlap: bool) -> Partition:
-    """A public share, where there is one, is the start of a permutation; clients share the rest."""
-    assert options.seed is not None
-    draw = Generators(options.seed)
-    public, rest = split_off_public(labels, options, draw)
-    owned = (overlapping if overlap else disjoint)(labels[rest], options, draw)
-    return partition_of([rest[np.array(own, np.int64)] for own in owned], public)
-
-
-def share_scrambled(labels: Labels, options: PartitionOptions) -> Partition:
-    """What V4 of diary 004 gets from the saved indices of a V6 run: nearly all skew is lost.
-
-    Positions among the 90 % that V6 leaves to clients, drawn by their labels, are applied to the whole
-    training set, so that every client's labels are as good as drawn at random.
+    Scrambled: what V4 of diary 004 gets from the saved indices of a V6 run. Positions among the 90 %
+    that V6 leaves to clients, drawn by their labels, are applied to the whole training set, so that
+    every client's labels are as good as drawn at random.
     """
-    assert options.seed is not None
-    _, rest = split_off_public(labels, options, Generators(options.seed))
-    owned = overlapping(labels[rest], options, Generators(options.seed))
-    return partition_of([np.array(own, np.int64) for own in owned], np.array([], np.int64))
+    if population.validation:
+        raise UserError(
+            f"data.validation={population.validation:g}: partition.kind={options.kind} holds"
+            " nothing out; choose settings on another kind"
+        )
+    labels, generators = population.labels, Generators(options.seed)
+    nothing, rest = np.array([], np.int64), np.arange(len(population.labels))
+    public = nothing
+    if options.public:
+        order = generators.numpy.permutation(len(labels)).astype(np.int64)
+        public, rest = np.split(order, [int(options.public * len(labels))])
+    if scrambled:
+        owned = draw(labels[rest], options, Generators(options.seed))
+        return Partition([np.sort(np.array(own, np.int64)) for own in owned], nothing, nothing)
+    owned = draw(labels[rest], options, generators)
+    clients = [np.sort(rest[np.array(own, np.int64)]) for own in owned]
+    return Partition(clients, np.sort(public), nothing)
 
 
-def split_off_public(
-    labels: Labels, options: PartitionOptions, draw: Generators
-) -> tuple[Indices, Indices]:
-    if not options.public:
-        return np.array([], np.int64), np.arange(len(labels))
-    order = draw.numpy.permutation(len(labels)).astype(np.int64)
-    count = int(options.public * len(labels))
-    return order[:count], order[count:]
-
-
-def partition_of(clients: Sequence[Indices], public: Indices) -> Partition:
-    nothing = np.array([], np.int64)
-    return Partition([np.sort(own) for own in clients], np.sort(public), nothing)
+for name, draw, scrambled in (
+    ("diary", disjoint, False),
+    ("diary-overlap", overlapping, False),
+    ("diary-scrambled", overlapping, True),
+):
+    PARTITIONS.register(name)(PartitionKind(partial(shared, draw, scrambled), by_alpha=True))

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from anchorfl.config import PartitionOptions
-from anchorfl.data import diary
 from anchorfl.data.dataset import Sites
 from anchorfl.data.partition import Indices, Partition, load_partition
 from anchorfl.errors import UserError
 from anchorfl.randomness import numpy_generator
-from anchorfl.registry import PARTITIONS
+from anchorfl.registry import Registry
 
 OVERLAP_FACTOR = 10
-Draw = Callable[[list[Indices], PartitionOptions, np.random.Generator], list[Indices]]
+Groups = list[Indices]
+Draw = Callable[[Groups, PartitionOptions, Generator], Groups]
 """(each class's samples, options, generator) -> each client's samples."""
 
 
@@ -39,6 +41,9 @@ class PartitionKind:
 
     share: Callable[[Population, PartitionOptions], Partition]
     by_alpha: bool = False
+
+
+PARTITIONS: Registry[PartitionKind] = Registry("partition kind", "anchorfl.data.diary")
 
 
 def draw_partition(
@@ -61,21 +66,8 @@ def draw_name(options: PartitionOptions) -> str:
     return f"{options.kind}-{options.alpha:g}" if by_alpha else options.kind
 
 
-def drawn(name: str, by_alpha: bool = False) -> Callable[[Draw], Draw]:
-    """Register a draw over what is left when the validation and public shares are taken off."""
-
-    def add(draw: Draw) -> Draw:
-        def share(population: Population, options: PartitionOptions) -> Partition:
-            return after_shares(population, options, draw)
-
-        PARTITIONS.register(name)(PartitionKind(share, by_alpha))
-        return draw
-
-    return add
-
-
-def after_shares(population: Population, options: PartitionOptions, draw: Draw) -> Partition:
-    """Take off the validation and public shares, then split what is left over the clients."""
+def after_shares(draw: Draw, population: Population, options: PartitionOptions) -> Partition:
+    """Take off the validation and public shares, then draw who gets what is left."""
     assert options.seed is not None
     labels, validation = population.labels, population.validation
     generator = numpy_generator(options.seed, "partition")
@@ -100,20 +92,13 @@ def after_shares(population: Population, options: PartitionOptions, draw: Draw) 
     )
 
 
-def deal(
-    groups: list[Indices],
-    clients: int,
-    portions: Callable[[Indices], Sequence[Indices]],
-) -> list[Indices]:
+def deal(groups: Groups, clients: int, portions: Callable[[Indices], Sequence[Indices]]) -> Groups:
     """Each class's samples cut into one portion per client, then gathered by client."""
     cut = [portions(members) for members in groups]
     return [np.concatenate([parts[client] for parts in cut]) for client in range(clients)]
 
 
-@drawn("dirichlet", by_alpha=True)
-def dirichlet(
-    groups: list[Indices], options: PartitionOptions, generator: np.random.Generator
-) -> list[Indices]:
+def dirichlet(groups: Groups, options: PartitionOptions, generator: Generator) -> Groups:
     """Disjoint: for each class, p over the clients ~ Dirichlet(alpha); every sample exactly once."""
 
     def portions(members: Indices) -> Sequence[Indices]:
@@ -124,10 +109,7 @@ def dirichlet(
     return deal(groups, options.clients, portions)
 
 
-@drawn("dirichlet-overlap", by_alpha=True)
-def dirichlet_overlap(
-    groups: list[Indices], options: PartitionOptions, generator: np.random.Generator
-) -> list[Indices]:
+def dirichlet_overlap(groups: Groups, options: PartitionOptions, generator: Generator) -> Groups:
     """The published FAFI draw: clients share images.
 
     For each class c, p over the clients ~ Dirichlet(alpha); client k takes
@@ -142,10 +124,7 @@ def dirichlet_overlap(
     return deal(groups, options.clients, portions)
 
 
-@drawn("shards")
-def shards(
-    groups: list[Indices], options: PartitionOptions, generator: np.random.Generator
-) -> list[Indices]:
+def shards(groups: Groups, options: PartitionOptions, generator: Generator) -> Groups:
     """Every client holds `partition.labels` labels; a label's samples are dealt to its holders.
 
     Clients take consecutive stretches of one shuffled circle of labels, so that every label has
@@ -171,10 +150,7 @@ def shards(
     return [np.concatenate(own) for own in owned]
 
 
-@drawn("iid")
-def iid(
-    groups: list[Indices], options: PartitionOptions, generator: np.random.Generator
-) -> list[Indices]:
+def iid(groups: Groups, options: PartitionOptions, generator: Generator) -> Groups:
     """Disjoint parts of near-equal size, without regard to labels."""
     return np.array_split(generator.permutation(np.concatenate(groups)), options.clients)
 
@@ -200,27 +176,15 @@ def by_site(population: Population, options: PartitionOptions) -> Partition:
         raise UserError("partition.kind=sites: needs data.name=sites, DIR/SITE/CLASS/picture")
     if population.validation or options.public:
         raise UserError("partition.kind=sites: shares the data as it came; hold nothing out of it")
-    everything = np.arange(len(population.labels))
-    own = [everything[sites.owners == number] for number in range(len(sites.names))]
-    return Partition(own, everything[:0], everything[:0])
+    return Partition.by_owner(sites.owners, len(sites.names))
 
 
-def of_the_diary(share: Callable[[NDArray[np.int64], PartitionOptions], Partition]) -> PartitionKind:
-    """A draw of the diary, which knows no validation share."""
-
-    def draw(population: Population, options: PartitionOptions) -> Partition:
-        if population.validation:
-            raise UserError(
-                f"data.validation={population.validation:g}: partition.kind={options.kind} holds"
-                " nothing out; choose settings on another kind"
-            )
-        return share(population.labels, options)
-
-    return PartitionKind(draw, by_alpha=True)
-
-
+for name, draw, by_alpha in (
+    ("dirichlet", dirichlet, True),
+    ("dirichlet-overlap", dirichlet_overlap, True),
+    ("shards", shards, False),
+    ("iid", iid, False),
+):
+    PARTITIONS.register(name)(PartitionKind(partial(after_shares, draw), by_alpha))
 PARTITIONS.register("file")(PartitionKind(from_file))
 PARTITIONS.register("sites")(PartitionKind(by_site))
-PARTITIONS.register("diary")(of_the_diary(diary.share_disjoint))
-PARTITIONS.register("diary-overlap")(of_the_diary(diary.share_overlapping))
-PARTITIONS.register("diary-scrambled")(of_the_diary(diary.share_scrambled))

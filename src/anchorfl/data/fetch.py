@@ -11,9 +11,8 @@ from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from anchorfl.data.catalog import DatasetSpec, Download
+from anchorfl.data.spec import DATASETS, Download
 from anchorfl.errors import UserError
-from anchorfl.registry import DATASETS
 
 CHUNK = 1 << 18
 Progress = Callable[[str, int, int | None], None]
@@ -24,28 +23,22 @@ def fetch_dataset(name: str, root: Path, progress: Progress) -> Path:
     spec = DATASETS.get(name)
     if not spec.downloads:
         raise UserError(f"{name}: there is nothing to fetch ({spec.summary})")
-    folder = root / spec.folder
+    folder = root / (spec.folder or name)
     for download in spec.downloads:
-        packed = is_archive(download.file)
+        packed = download.file.endswith((".tar.gz", ".zip"))
         target = (root if packed else folder) / download.file
         try:
             obtain(download, target, progress)
             if packed:
                 unpack(target, root)
         except OSError as error:
-            raise offline(name, download, target, spec, root, error) from None
+            reason = getattr(error, "reason", None) or error
+            then = f" and unpack it to {folder}" if packed else ""
+            raise UserError(
+                f"{name}: cannot fetch {download.url} ({reason}); bring that file (md5 {download.md5})"
+                f" to {target}{then}, or run the same command again"
+            ) from None
     return folder
-
-
-def offline(
-    name: str, download: Download, target: Path, spec: DatasetSpec, root: Path, error: OSError
-) -> UserError:
-    reason = getattr(error, "reason", None) or error
-    then = f" and unpack it to {root / spec.folder}" if is_archive(download.file) else ""
-    return UserError(
-        f"{name}: cannot fetch {download.url} ({reason});"
-        f" bring that file (md5 {download.md5}) to {target}{then}, or run the same command again"
-    )
 
 
 def obtain(download: Download, target: Path, progress: Progress) -> None:
@@ -89,12 +82,7 @@ def stream(download: Download, partial: Path, progress: Progress) -> None:
 
 
 def md5_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-
-
-def is_archive(file: str) -> bool:
-    return file.endswith((".tar.gz", ".zip"))
+    return hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
 
 
 def unpack(archive: Path, root: Path) -> None:

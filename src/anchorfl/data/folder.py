@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from anchorfl.config import DataOptions
 from anchorfl.data.dataset import Split
 from anchorfl.errors import UserError
+
+if TYPE_CHECKING:
+    from anchorfl.config import DataOptions
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"}
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF")
@@ -45,14 +48,14 @@ def readable_images(
     for path, label in files:
         try:
             with Image.open(path, formats=FORMATS) as opened:
-                image = eight_bit(ImageOps.exif_transpose(opened), path)
+                image = eight_bit(ImageOps.exif_transpose(opened))
             image = image.convert("RGB" if channels == 3 else "L")
             if image.size != (size, size):
                 image = image.resize((size, size), Image.Resampling.BILINEAR)
             images[len(labels)] = np.asarray(image).reshape(size, size, channels).transpose(2, 0, 1)
             labels.append(label)
         except UserError as error:
-            bad.append((path, str(error).removeprefix(f"{path}: ")))
+            bad.append((path, str(error)))
         except UNREADABLE:
             bad.append((path, "truncated, corrupt or not an image"))
     return Split(images[: len(labels)], np.array(labels, np.int64)), bad
@@ -61,12 +64,13 @@ def readable_images(
 def read_folder(root: Path, options: DataOptions) -> tuple[Split, Split, list[str]]:
     """root/train/CLASS and root/test/CLASS (or val), or root/CLASS, a fifth of it kept for testing."""
     train, test, classes = folder_files(root)
+    return *read_both(train, test, options.size), classes
+
+
+def read_both(train: list[ImageFile], test: list[ImageFile], size: int) -> tuple[Split, Split]:
+    """Grey where all of them are."""
     channels = 1 if all(is_grey(path) for path, _ in (*train, *test)) else 3
-    return (
-        read_images(train, options.size, channels),
-        read_images(test, options.size, channels),
-        classes,
-    )
+    return read_images(train, size, channels), read_images(test, size, channels)
 
 
 def folder_files(root: Path) -> tuple[list[ImageFile], list[ImageFile], list[str]]:
@@ -139,13 +143,13 @@ def is_grey(path: Path) -> bool:
         return False
 
 
-def eight_bit(image: Image.Image, path: Path) -> Image.Image:
+def eight_bit(image: Image.Image) -> Image.Image:
     """Eight bits a channel, on white where it is transparent.
 
     Pillow's own conversions would clip 16-bit levels and turn what is transparent black.
     """
     if image.mode == "F":
-        raise UserError(f"{path}: holds floating-point levels; save it with 8 or 16 bits")
+        raise UserError("holds floating-point levels; save it with 8 or 16 bits")
     if image.mode in SIXTEEN_BIT:
         levels = np.asarray(image, np.int64)
         scale = 257 if image.mode != "I" or levels.max() > 255 else 1

@@ -43,12 +43,14 @@ def elements(data: memoryview) -> Iterator[tuple[int, memoryview]]:
         yield kind, data[start : start + length]
 
 
-def unpacked(data: memoryview) -> memoryview:
-    """The one element in a compressed one, up to the largest size that an official file has."""
-    machine = zlib.decompressobj()
-    content = machine.decompress(data, LARGEST + 4096)
+def unpacked(data: bytes | memoryview, most: int, wbits: int = zlib.MAX_WBITS) -> memoryview:
+    """What was compressed, up to the largest size that an official file has."""
+    machine = zlib.decompressobj(wbits)
+    content = machine.decompress(data, most)
     if machine.unconsumed_tail:
         raise CorruptError("it unpacks to more than any official file holds")
+    if not machine.eof:
+        raise CorruptError("its end is missing")
     return memoryview(content)
 
 
@@ -56,7 +58,7 @@ def matrices(data: memoryview) -> Iterator[tuple[str, np.ndarray]]:
     """Name and values of every numeric matrix."""
     for kind, content in elements(data):
         if kind == COMPRESSED:
-            yield from matrices(unpacked(content))
+            yield from matrices(unpacked(content, LARGEST + 4096))
         elif kind == MATRIX:
             parts = list(elements(content))
             if len(parts) < 4:

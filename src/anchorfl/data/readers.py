@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 from anchorfl.config import DataOptions
 from anchorfl.data.dataset import Bytes, Labels, Split
 from anchorfl.data.folder import read_images
-from anchorfl.data.matlab import read_mat
+from anchorfl.data.matlab import read_mat, unpacked
+from anchorfl.data.spec import DATASETS
 from anchorfl.data.unpickle import read_pickled_arrays
 from anchorfl.errors import UserError
-from anchorfl.registry import DATASETS
 
 Splits = tuple[Split, Split, list[str]]
 DIGITS = [str(digit) for digit in range(10)]
 FASHION = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"]
 FASHION += ["Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"]
-LARGEST_IDX = 1 << 26
-"""Bytes; MNIST's training images have 47 million."""
+GZIP, LARGEST_IDX = 31, 1 << 26
+"""zlib's name of the format, and bytes: MNIST's training images have 47 million."""
 SYSTEM_FASHION = Path("/usr/share/datasets/fashion-mnist")
 
 
@@ -39,7 +39,7 @@ def missing(name: str, path: Path) -> UserError:
 
 def find(name: str, root: Path, file: str, variants: Sequence[str] = ()) -> Path:
     """An official file under root, or under the data set's own folder in root."""
-    folder = root / DATASETS.get(name).folder
+    folder = root / (DATASETS.get(name).folder or name)
     for place in (folder, root):
         for spelling in (file, *variants):
             if (place / spelling).is_file():
@@ -86,12 +86,10 @@ def text_list(path: Path, key: str) -> list[str]:
 def read_cifar10(root: Path, options: DataOptions) -> Splits:
     files = [find("cifar10", root, f"data_batch_{number}") for number in range(1, 6)]
     parts = [cifar_split(path, "labels") for path in files]
-    train = Split(
-        np.concatenate([part.images for part in parts]),
-        np.concatenate([part.labels for part in parts]),
-    )
+    images = np.concatenate([part.images for part in parts])
+    labels = np.concatenate([part.labels for part in parts])
     test = cifar_split(find("cifar10", root, "test_batch"), "labels")
-    return train, test, text_list(find("cifar10", root, "batches.meta"), "label_names")
+    return Split(images, labels), test, text_list(find("cifar10", root, "batches.meta"), "label_names")
 
 
 def read_cifar100(root: Path, options: DataOptions) -> Splits:
@@ -120,25 +118,15 @@ def read_idx(path: Path, dimensions: int) -> Bytes:
     """An idx file of bytes, gzipped or not: magic 0x0000 08 <dimensions>, sizes, then the values."""
     try:
         raw = path.read_bytes()
-        content = unzipped(raw, path) if raw[:2] == b"\x1f\x8b" else raw
+        packed = raw[:2] == b"\x1f\x8b"
+        content = unpacked(raw, LARGEST_IDX, GZIP) if packed else memoryview(raw)
         magic, *sizes = struct.unpack_from(f">{dimensions + 1}I", content)
-    except (OSError, EOFError, struct.error, zlib.error):
-        raise UserError(f"{path}: truncated or corrupt") from None
+    except (OSError, ValueError, struct.error, zlib.error) as error:
+        raise UserError(f"{path}: truncated or corrupt ({error})") from None
     offset = 4 * (dimensions + 1)
     if magic != 0x0800 + dimensions or len(content) - offset != int(np.prod(sizes)):
         raise UserError(f"{path}: truncated or corrupt, not an idx file of its stated size")
     return np.frombuffer(content, np.uint8, offset=offset).reshape(sizes).copy()
-
-
-def unzipped(data: bytes, path: Path) -> bytes:
-    """A gzip file's content, up to more than any official one holds."""
-    machine = zlib.decompressobj(wbits=31)
-    content = machine.decompress(data, LARGEST_IDX)
-    if machine.unconsumed_tail:
-        raise UserError(f"{path}: unpacks to more than any official file holds")
-    if not machine.eof:
-        raise EOFError
-    return content
 
 
 def find_idx(name: str, root: Path, part: str) -> Path:
@@ -146,14 +134,17 @@ def find_idx(name: str, root: Path, part: str) -> Path:
     return find(name, root, f"{stem}.gz", (stem, stem.replace("-idx", ".idx")))
 
 
-def idx_split(name: str, root: Path, prefix: str) -> Split:
-    images = read_idx(find_idx(name, root, f"{prefix}-images-idx3"), 3)[:, None]
-    labels: Labels = read_idx(find_idx(name, root, f"{prefix}-labels-idx1"), 1).astype(np.int64)
-    return Split(images, labels)
+def idx_splits(name: str, root: Path) -> tuple[Split, Split]:
+    def split(prefix: str) -> Split:
+        images = read_idx(find_idx(name, root, f"{prefix}-images-idx3"), 3)[:, None]
+        labels = read_idx(find_idx(name, root, f"{prefix}-labels-idx1"), 1)
+        return Split(images, labels.astype(np.int64))
+
+    return split("train"), split("t10k")
 
 
 def read_mnist(root: Path, options: DataOptions) -> Splits:
-    return idx_split("mnist", root, "train"), idx_split("mnist", root, "t10k"), DIGITS
+    return *idx_splits("mnist", root), DIGITS
 
 
 def read_fashion_mnist(root: Path, options: DataOptions) -> Splits:
@@ -164,8 +155,7 @@ def read_fashion_mnist(root: Path, options: DataOptions) -> Splits:
         if not SYSTEM_FASHION.is_dir():
             raise
         root = SYSTEM_FASHION
-    train, test = (idx_split("fashion-mnist", root, prefix) for prefix in ("train", "t10k"))
-    return train, test, FASHION
+    return *idx_splits("fashion-mnist", root), FASHION
 
 
 def read_tiny_imagenet(root: Path, options: DataOptions) -> Splits:

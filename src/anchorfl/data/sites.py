@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -18,39 +19,39 @@ from anchorfl.data.folder import (
     class_folders,
     folder_files,
     holds_pictures,
-    is_grey,
     listed,
-    read_images,
+    read_both,
+    readable_images,
 )
 from anchorfl.data.partition import Partition
 from anchorfl.data.readers import embedded_digits
 from anchorfl.errors import UserError
 from anchorfl.registry import suggestion
 
+Share = tuple[list[ImageFile], list[ImageFile]]
+"""Images to train on, and images held out."""
+
 
 def read_sites(root: Path, options: DataOptions) -> tuple[Split, Split, list[str]]:
     """root/SITE/CLASS/picture: several sites' images, a share of them kept for testing."""
     if not root.is_dir():
         raise UserError(f"data.root={root}: no such folder; it must hold DIR/SITE/CLASS/picture")
-    names = class_folders(root)
-    classes = sorted({name for site in names for name in class_folders(root / site)})
-    found = [site_files(root / site, classes, options.holdout) for site in names]
-    train, test = ([part for site in found for part in site[number]] for number in (0, 1))
-    if len(names) < 2 or len(classes) < 2 or not train or not test:
+    found, classes = tree_files(root, options.holdout)
+    train, test = ([file for share in found.values() for file in share[part]] for part in (0, 1))
+    if len(found) < 2 or len(classes) < 2 or not train or not test:
         raise UserError(
-            f"{root}: {len(names)} sites, {len(classes)} classes, {len(train)} training and"
+            f"{root}: {len(found)} sites, {len(classes)} classes, {len(train)} training and"
             f" {len(test)} test images; there must be DIR/SITE/CLASS/picture, 2 sites and 2 classes"
         )
-    channels = 1 if all(is_grey(path) for path, _ in (*train, *test)) else 3
-    owners = np.repeat(np.arange(len(names)), [len(site[0]) for site in found])
-    split = replace(read_images(train, options.size, channels), sites=Sites(names, owners))
-    return split, read_images(test, options.size, channels), classes
+    split, held_out = read_both(train, test, options.size)
+    owners = np.repeat(np.arange(len(found)), [len(share[0]) for share in found.values()])
+    return replace(split, sites=Sites(list(found), owners)), held_out, classes
 
 
 def read_site_folder(
     root: Path, classes: list[str], holdout: float, shape: Shape
-) -> tuple[Split, Split]:
-    """root/CLASS/picture: one site's images to train on, and those held out.
+) -> tuple[Split, Split, list[tuple[Path, str]]]:
+    """root/CLASS/picture: one site's images to train on, those held out, and why others are none.
 
     A class may be missing here; one that is not among those of the task is refused.
     """
@@ -59,10 +60,18 @@ def read_site_folder(
     refuse_other_folders(root, classes)
     train, test = site_files(root, classes, holdout)
     channels, size, _ = shape
-    both = read_images([*train, *test], size, channels)
-    parts = (slice(len(train)), slice(len(train), None))
-    first, rest = (Split(both.images[part], both.labels[part]) for part in parts)
-    return first, rest
+    (first, bad), (rest, others) = (readable_images(own, size, channels) for own in (train, test))
+    return first, rest, [*bad, *others]
+
+
+def refuse_unreadable(bad: Sequence[tuple[Path, str]]) -> None:
+    """UserError that names the first file that cannot be read, and counts the others."""
+    if bad:
+        (path, why), others = bad[0], len(bad) - 1
+        more = f", and {others:,} more" if others else ""
+        raise UserError(
+            f"{path}: {why}{more}; anchorfl site check lists all of them, --skip-bad leaves them out"
+        )
 
 
 def refuse_other_folders(root: Path, classes: list[str]) -> None:
@@ -80,9 +89,14 @@ def refuse_other_folders(root: Path, classes: list[str]) -> None:
         raise UserError(f"--data {root}: unknown to the task: {', '.join(strangers)}{hint} {known}")
 
 
-def site_files(
-    root: Path, classes: list[str], holdout: float
-) -> tuple[list[ImageFile], list[ImageFile]]:
+def tree_files(root: Path, holdout: float) -> tuple[dict[str, Share], list[str]]:
+    """By the site's name, what `site_files` finds of root/SITE/CLASS/picture; and all classes."""
+    names = class_folders(root)
+    classes = sorted({name for site in names for name in class_folders(root / site)})
+    return {site: site_files(root / site, classes, holdout) for site in names}, classes
+
+
+def site_files(root: Path, classes: list[str], holdout: float) -> Share:
     """One site's images to train on, and those held out."""
     train: list[ImageFile] = []
     test: list[ImageFile] = []
@@ -99,8 +113,7 @@ def is_held_out(path: Path, holdout: float) -> bool:
     held out; reading it says why.
     """
     try:
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").digest()
+        found = hashlib.sha256(path.read_bytes()).digest()
     except OSError:
         return False
     return int.from_bytes(found[:8], "big") < holdout * 2**64
@@ -147,8 +160,6 @@ def split_by_table(root: Path, table: Path) -> tuple[Partition, list[str], Label
         if name not in owner:
             raise UserError(f"{table}: names no site for {name}")
     sites = sorted({owner[name] for name in names})
-    held = np.array([sites.index(owner[name]) for name in names], np.int64)
-    everything = np.arange(len(names))
-    own = [everything[held == number] for number in range(len(sites))]
+    owners = np.array([sites.index(owner[name]) for name in names], np.int64)
     labels = np.array([label for _, label in train], np.int64)
-    return Partition(own, everything[:0], everything[:0]), sites, labels
+    return Partition.by_owner(owners, len(sites)), sites, labels

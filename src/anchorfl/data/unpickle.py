@@ -25,12 +25,8 @@ class RefusedError(ValueError):
     """The file does what no official one does."""
 
 
-@dataclass(frozen=True)
-class Name:
-    """A name of Python's that the file writes; it is never looked up."""
-
-    module: str
-    name: str
+class Name(str):
+    """A name of Python's that the file writes, `module name`; it is never looked up."""
 
 
 @dataclass
@@ -42,6 +38,8 @@ class Array:
 
 @dataclass(frozen=True)
 class Type:
+    """The type of an array's numbers, one of `TYPES`."""
+
     name: str
 
 
@@ -49,19 +47,16 @@ class Mark:
     """Where the items of the next tuple, list or dict begin on the stack."""
 
 
-CORE = ("numpy.core", "numpy._core")
-RECONSTRUCT = {Name(f"{core}.multiarray", "_reconstruct") for core in CORE}
-FROM_BUFFER = {Name(f"{core}.numeric", "_frombuffer") for core in CORE}
-DTYPE, NDARRAY, ENCODE = Name("numpy", "dtype"), Name("numpy", "ndarray"), Name("_codecs", "encode")
+RECONSTRUCT = ("numpy.core.multiarray _reconstruct", "numpy._core.multiarray _reconstruct")
 CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 EMPTY = {"EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_TUPLE": tuple}
 VALUES = ["BININT", "BININT1", "BININT2", "LONG1", "INT", "LONG", "BINFLOAT"]
 VALUES += ["BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"]
-BYTES = ["SHORT_BINSTRING", "BINSTRING", "SHORT_BINBYTES", "BINBYTES", "BINBYTES8", "BYTEARRAY8"]
+BYTES = ["SHORT_BINSTRING", "BINSTRING", "SHORT_BINBYTES", "BINBYTES", "BINBYTES8"]
 
 
 class Machine:
-    """The stack, the memo, and a method for every operation that official files use."""
+    """The stack, the memo, and the operations that official files use."""
 
     def __init__(self) -> None:
         self.stack: list[Any] = []
@@ -81,129 +76,89 @@ class Machine:
             elif name in EMPTY:
                 self.stack.append(EMPTY[name]())
             elif name not in ("PROTO", "FRAME"):
-                self._operate(name, argument)
+                self.operate(name, argument)
         raise RefusedError("it has no end")
 
-    def _operate(self, name: str, argument: Any) -> None:
-        method = getattr(self, f"on_{name.lower()}", None)
-        if method is None:
-            raise RefusedError(f"it uses {name}")
-        method(argument)
+    def operate(self, name: str, argument: Any) -> None:
+        stack, memo = self.stack, self.memo
+        match name:
+            case "MARK":
+                stack.append(Mark)
+            case "TUPLE":
+                stack.append(tuple(self.since_mark()))
+            case "TUPLE1" | "TUPLE2" | "TUPLE3":
+                stack.append(tuple(self.last(int(name[-1]))))
+            case "APPEND" | "APPENDS":
+                items = self.last(1) if name == "APPEND" else self.since_mark()
+                self.top(list).extend(items)
+            case "SETITEM" | "SETITEMS":
+                items = self.last(2) if name == "SETITEM" else self.since_mark()
+                self.top(dict).update(zip(map(text, items[::2]), items[1::2], strict=True))
+            case "BINPUT" | "LONG_BINPUT":
+                memo[argument] = stack[-1]
+            case "MEMOIZE":
+                memo[len(memo)] = stack[-1]
+            case "BINGET" | "LONG_BINGET":
+                stack.append(memo[argument])
+            case "GLOBAL":
+                stack.append(Name(argument))
+            case "STACK_GLOBAL":
+                stack.append(Name(" ".join(map(text, self.last(2)))))
+            case "REDUCE":
+                stack.append(described(*self.last(2)))
+            case "BUILD":
+                set_state(*stack[-2:])
+                stack.pop()
+            case _:
+                raise RefusedError(f"it uses {name}")
 
-    def on_mark(self, _: object) -> None:
-        self.stack.append(Mark)
-
-    def _items(self) -> list[Any]:
+    def since_mark(self) -> list[Any]:
         """What lies above the last mark, which goes."""
-        start = len(self.stack) - 1 - self.stack[::-1].index(Mark)
-        items = self.stack[start + 1 :]
+        items = self.last(self.stack[::-1].index(Mark))
+        self.stack.pop()
+        return items
+
+    def last(self, count: int) -> list[Any]:
+        """The uppermost items, taken off."""
+        start = len(self.stack) - count
+        if start < 0:
+            raise RefusedError("its stack is empty")
+        items = self.stack[start:]
         del self.stack[start:]
         return items
 
-    def on_tuple(self, _: object) -> None:
-        self.stack.append(tuple(self._items()))
-
-    def _last(self, count: int) -> None:
-        items = tuple(self.stack[-count:])
-        if len(items) < count:
-            raise RefusedError("its stack is empty")
-        del self.stack[-count:]
-        self.stack.append(items)
-
-    def on_tuple1(self, _: object) -> None:
-        self._last(1)
-
-    def on_tuple2(self, _: object) -> None:
-        self._last(2)
-
-    def on_tuple3(self, _: object) -> None:
-        self._last(3)
-
-    def on_append(self, _: object) -> None:
-        item = self.stack.pop()
-        self._top(list).append(item)
-
-    def on_appends(self, _: object) -> None:
-        items = self._items()
-        self._top(list).extend(items)
-
-    def on_setitem(self, _: object) -> None:
-        value, key = self.stack.pop(), self.stack.pop()
-        self._top(dict)[text(key)] = value
-
-    def on_setitems(self, _: object) -> None:
-        items = self._items()
-        target = self._top(dict)
-        for key, value in zip(items[::2], items[1::2], strict=True):
-            target[text(key)] = value
-
-    def _top(self, kind: type) -> Any:
+    def top(self, kind: type) -> Any:
         if not self.stack or not isinstance(self.stack[-1], kind):
             raise RefusedError(f"no {kind.__name__} is there to be filled")
         return self.stack[-1]
 
-    def on_binput(self, place: int) -> None:
-        self.memo[place] = self.stack[-1]
 
-    on_long_binput = on_binput
-
-    def on_memoize(self, _: object) -> None:
-        self.memo[len(self.memo)] = self.stack[-1]
-
-    def on_binget(self, place: int) -> None:
-        self.stack.append(self.memo[place])
-
-    on_long_binget = on_binget
-
-    def on_global(self, words: str) -> None:
-        self.stack.append(Name(*words.split(" ", 1)))
-
-    def on_stack_global(self, _: object) -> None:
-        name, module = self.stack.pop(), self.stack.pop()
-        self.stack.append(Name(text(module), text(name)))
-
-    def on_reduce(self, _: object) -> None:
-        arguments, function = self.stack.pop(), self.stack.pop()
-        if not isinstance(arguments, tuple):
-            raise RefusedError("it calls with no tuple")
-        self.stack.append(described(function, arguments))
-
-    def on_build(self, _: object) -> None:
-        """The state of an array (version, shape, type, order, bytes); that of a type is its own."""
-        state = self.stack.pop()
-        target = self.stack[-1]
-        if isinstance(target, Array):
-            _, shape, kind, order, data = state
-            target.values = array(shape, kind, bool(order), data)
-        elif not isinstance(target, Type):
-            raise RefusedError("it sets the state of something that is no array")
-
-
-def described(function: object, arguments: tuple[Any, ...]) -> object:
+def described(function: object, arguments: object) -> object:
     """What a call stands for, where it is one of the few that arrays and bytes are written with."""
-    if not isinstance(function, Name):
-        raise RefusedError("it calls something without a name")
-    if function == ENCODE and arguments[1:] in (("latin1",), (b"latin1",)):
+    if not isinstance(function, Name) or not isinstance(arguments, tuple):
+        raise RefusedError("it calls something without a name or with no tuple")
+    if function == "_codecs encode" and arguments[1:] in (("latin1",), (b"latin1",)):
         return text(arguments[0]).encode("latin1")
-    if function in RECONSTRUCT and arguments[0] == NDARRAY:
+    if function in RECONSTRUCT and arguments[0] == "numpy ndarray":
         return Array()
-    if function == DTYPE:
-        return Type(text(arguments[0]))
-    if function in FROM_BUFFER:
-        data, kind, shape, order = arguments
-        return Array(array(shape, kind, text(order) == "F", data))
-    raise RefusedError(f"it calls {function.module}.{function.name}")
+    if function == "numpy dtype" and (name := text(arguments[0]).lstrip("|<=")) in TYPES:
+        return Type(name)
+    raise RefusedError(f"it calls {function}")
 
 
-def array(shape: Any, kind: Any, by_columns: bool, data: Any) -> np.ndarray:
-    """Bytes as numbers; they must be exactly as many as the shape says."""
-    if not isinstance(kind, Type) or kind.name.lstrip("|<=") not in TYPES:
-        raise RefusedError("its numbers are of an unknown type")
-    if not isinstance(data, bytes | bytearray):
-        raise RefusedError("its numbers are no bytes")
-    sizes = [int(size) for size in shape]
-    numbers = np.frombuffer(bytearray(data), np.dtype(kind.name.lstrip("|<=")).newbyteorder("<"))
-    return numbers.reshape(sizes, order="F" if by_columns else "C")
+def set_state(target: object, state: Any) -> None:
+    """The state of an array (version, shape, type, order, bytes); that of a type is its own.
+
+    The bytes must be exactly as many as the shape says.
+    """
+    if isinstance(target, Array):
+        _, shape, kind, by_columns, data = state
+        if not isinstance(kind, Type) or not isinstance(data, bytes):
+            raise RefusedError("its numbers are no bytes, or of an unknown type")
+        numbers = np.frombuffer(bytearray(data), f"<{kind.name}")
+        target.values = numbers.reshape([int(size) for size in shape], order="F" if by_columns else "C")
+    elif not isinstance(target, Type):
+        raise RefusedError("it sets the state of something that is no array")
 
 
 def text(value: object) -> str:

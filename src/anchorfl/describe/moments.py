@@ -24,6 +24,10 @@ def triangle(width: int, device: torch.device) -> Tensor:
 
 def summed(moments: Iterable[Tensors]) -> Tensors:
     """Of all rows together, wherever they are."""
+
+    def added(first: Tensors, second: Tensors) -> Tensors:
+        return {name: wide(value) + wide(second[name]) for name, value in first.items()}
+
     return reduce(added, moments)
 
 
@@ -34,10 +38,6 @@ def full_gram(half: Tensor, width: int) -> Tensor:
     gram = values.new_zeros(mask.shape)
     gram[mask] = values
     return gram + gram.triu(1).T
-
-
-def added(first: Tensors, second: Tensors) -> Tensors:
-    return {name: wide(value) + wide(second[name]) for name, value in first.items()}
 
 
 def wide(values: Tensor) -> Tensor:

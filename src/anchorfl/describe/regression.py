@@ -169,18 +169,9 @@ def best_fit(sums: Sums) -> Fit:
         step += 1
     while step > FINEST and error(step - 1) < error(step):
         step -= 1
-    explained = believable(1 - error(step))
+    explained = min(max(1 - error(step), 0.0), MOST_EXPLAINED)
     step -= 1
-    while step < COARSEST and not covers(sums, unit * HALF_A_DECADE**step):
+    _, within = sums.within  # rounding may have made a direction of it negative
+    while step < COARSEST and torch.linalg.cholesky_ex(raised(within, unit * HALF_A_DECADE**step))[1]:
         step += 1
     return Fit(unit * HALF_A_DECADE**step, explained)
-
-
-def believable(share: float) -> float:
-    return min(max(share, 0.0), MOST_EXPLAINED)
-
-
-def covers(sums: Sums, penalty: float) -> bool:
-    """Whether it leaves the covariance within classes no negative direction, which rounding makes."""
-    _, within = sums.within
-    return not torch.linalg.cholesky_ex(raised(within, penalty))[1]

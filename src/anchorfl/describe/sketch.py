@@ -6,7 +6,7 @@ that all share can be added up over clients, exactly, however the labels are spr
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 import torch
 import torch.nn.functional as F
@@ -112,13 +112,7 @@ def dead_leaves(channels: int, draw: torch.Generator) -> Tensor:
 
     Radii follow a power law; the colours of a picture lie around one of its own.
     """
-
-    def rand(*size: int) -> Tensor:
-        return torch.rand(*size, generator=draw)
-
-    def randn(*size: int) -> Tensor:
-        return torch.randn(*size, generator=draw)
-
+    rand, randn = partial(torch.rand, generator=draw), partial(torch.randn, generator=draw)
     pictures = torch.zeros(PICTURES, channels, SIDE, SIDE)
     ground = rand(PICTURES, channels)
     along = torch.arange(SIDE)

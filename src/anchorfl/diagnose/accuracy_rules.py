@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from statistics import mean
+from typing import TYPE_CHECKING
 
 from anchorfl.diagnose.verdict import Verdict, differ, listed
 from anchorfl.errors import UserError
-from anchorfl.registry import FUSIONS
 from anchorfl.runs import Run, percent, quantity
+
+if TYPE_CHECKING:
+    from anchorfl.fusion import Fusion
 
 FALLEN = 0.05
 STEADY = 0.02
@@ -16,89 +20,85 @@ ENCODERS_ALONE = frozenset({"features"})
 FAVOURED = 2.0
 
 
-def courses(run: Run) -> dict[str, list[float]]:
-    """Accuracy at every evaluation, of the fusions that were evaluated often enough to judge."""
+@dataclass(frozen=True)
+class Fall:
+    """A rule that scores on prototypes fell from its best evaluation to the last.
+
+    `witness` reads the same encoders and no prototype. Accuracies are of that evaluation and the last.
+    """
+
+    rule: str
+    witness: str
+    since: int
+    read: tuple[float, float]
+    free: tuple[float, float]
+
+
+def fall_of(run: Run) -> Fall | None:
+    """Only fusions that were evaluated often enough to judge, and whose code is here."""
     points = [record["accuracy"] for record in run.evaluations]
     if len(points) < 3:
-        return {}
-    always = [name for name in points[-1] if all(name in point for point in points)]
-    return {name: [point[name] for point in points] for name in always}
-
-
-def first_that(run: Run, accept: Callable[[frozenset[str]], bool]) -> str | None:
-    """The run's first fusion of which `accept` is true for what it reads, if its code is here."""
-    for name in courses(run):
-        try:
-            if accept(FUSIONS.get(name).reads):
-                return name
-        except UserError:
-            continue
-    return None
-
-
-def two_courses(run: Run) -> tuple[str, list[float], str, list[float]] | None:
-    """A fusion that scores on prototypes, and one that reads the same encoders and no prototype.
-
-    Only where some fusion fell: what a fusion reads is a question to its code, which takes seconds to
-    import.
-    """
-    found = courses(run)
-    if not any(fell(run, values, values.index(max(values))) for values in found.values()):
         return None
-    rule = first_that(run, lambda reads: "prototypes" in reads)
-    witness = first_that(run, lambda reads: reads == ENCODERS_ALONE)
+    always = [name for name in points[-1] if all(name in point for point in points)]
+    courses = {name: [point[name] for point in points] for name in always}
+    if not any(fell(run, max(values), values[-1]) for values in courses.values()):
+        return None  # what a fusion reads is a question to its code, which takes seconds to import
+    reads = {}
+    for name in courses:
+        with suppress(UserError):
+            reads[name] = kind_of(name).reads
+    rule = next((name for name, parts in reads.items() if "prototypes" in parts), None)
+    witness = next((name for name, parts in reads.items() if parts == ENCODERS_ALONE), None)
     if rule is None or witness is None:
         return None
-    return rule, found[rule], witness, found[witness]
+    top = courses[rule].index(max(courses[rule]))
+    read, free = ((courses[name][top], courses[name][-1]) for name in (rule, witness))
+    return Fall(rule, witness, run.evaluations[top]["round"], read, free) if fell(run, *read) else None
 
 
-def fell(run: Run, values: list[float], top: int) -> bool:
+def kind_of(fusion: str) -> type[Fusion]:
+    """Imported when a rule asks for it: a site's own records need no fusion."""
+    from anchorfl.fusion import FUSIONS
+
+    return FUSIONS.get(fusion)
+
+
+def fell(run: Run, before: float, after: float) -> bool:
     """By points that count, and by more than the test images leave to chance."""
-    fall = values[top] - values[-1]
-    return fall >= FALLEN and differ(run, values[top], values[-1])
+    return before - after >= FALLEN and differ(run, before, after)
 
 
 def readout_failed(run: Run) -> Verdict | None:
     """One reading of the same clients fell, the other did not: the encoders are not at fault."""
-    found = two_courses(run)
-    if found is None or not run.clients:
+    fall = fall_of(run)
+    if fall is None or not run.clients:
         return None
-    rule, read, witness, free = found
-    top = read.index(max(read))
-    other = free[-1] - free[top]
-    if not fell(run, read, top) or other < -STEADY:
+    other = fall.free[1] - fall.free[0]
+    if other < -STEADY:
         return None
-    norms = [
-        (records[-1]["prototype_norm_seen"], records[-1]["prototype_norm_unseen"])
-        for records in run.clients.values()
-    ]
-    seen = mean(norm for norm, _ in norms)
-    unseen = [norm for _, norm in norms if norm is not None]
+    last = [records[-1] for records in run.clients.values()]
+    seen = mean(record["prototype_norm_seen"] for record in last)
+    norms = [record["prototype_norm_unseen"] for record in last]
+    unseen = [norm for norm in norms if norm is not None]
     beside = f" and {quantity(mean(unseen))} for the others" if unseen else ""
     return Verdict(
-        "readout",
-        f"{rule} fell {percent(read[top] - read[-1])} points from round"
-        f" {run.evaluations[top]['round']} to the end while {witness} moved by {100 * other:+.1f}: the"
+        f"{fall.rule} fell {percent(fall.read[0] - fall.read[1])} points from round {fall.since}"
+        f" to the end while {fall.witness} moved by {100 * other:+.1f}: the"
         f" readout failed, the encoders did not get worse. The mean norm of a prototype is"
         f" {quantity(seen)} for the classes a client holds{beside}.",
-        problem=rule == primary(run),
+        problem=fall.rule == primary(run),
     )
 
 
 def encoders_fell(run: Run) -> Verdict | None:
     """Both readings fell: the encoders themselves got worse."""
-    found = two_courses(run)
-    if found is None:
-        return None
-    rule, read, witness, free = found
-    top = read.index(max(read))
-    if not fell(run, read, top) or not fell(run, free, top):
+    fall = fall_of(run)
+    if fall is None or not fell(run, *fall.free):
         return None
     return Verdict(
-        "encoders",
-        f"Both readings fell from round {run.evaluations[top]['round']} to the end: {rule} by"
-        f" {percent(read[top] - read[-1])} points and {witness}, which reads no prototype, by"
-        f" {percent(free[top] - free[-1])}. The encoders got worse too.",
+        f"Both readings fell from round {fall.since} to the end: {fall.rule} by"
+        f" {percent(fall.read[0] - fall.read[1])} points and {fall.witness}, which reads no prototype,"
+        f" by {percent(fall.free[0] - fall.free[1])}. The encoders got worse too.",
     )
 
 
@@ -117,7 +117,6 @@ def fusion_gains_nothing(run: Run) -> Verdict | None:
     if fused >= alone or not differ(run, fused, alone):
         return None
     return Verdict(
-        "no-gain",
         f"{primary(run)} ends at {percent(fused)} %, below the best single client's"
         f" {percent(alone)} %.",
     )
@@ -129,27 +128,23 @@ def better_fusion(run: Run) -> Verdict | None:
         return None
     found = run.evaluations[-1]["accuracy"]
     own = found[primary(run)]
-    higher = [name for name in found if found[name] > own and differ(run, found[name], own)]
-    best = max(filter(makes_predictor, higher), key=lambda name: found[name], default=None)
+    higher = {}
+    for name in found:
+        with suppress(UserError):
+            if found[name] > own and differ(run, found[name], own) and not kind_of(name).transductive:
+                higher[name] = found[name]
+    best = max(higher, key=higher.__getitem__, default=None)
     if best is None:
         return None
     images = run.summary.test_images()
     beside = "" if images is None else f" on {images:,} test images"
     return Verdict(
-        "better-fusion",
         f"On the same uploads {best} ends at {percent(found[best])} %, {primary(run)} at"
         f" {percent(own)} %{beside}.",
         problem=False,
         subject="fusion",
         advice=f"Use fusion={best}.",
     )
-
-
-def makes_predictor(name: str) -> bool:
-    try:
-        return not FUSIONS.get(name).transductive
-    except UserError:
-        return False
 
 
 def single_class(run: Run) -> Verdict | None:
@@ -161,7 +156,7 @@ def single_class(run: Run) -> Verdict | None:
     text = f"{listed(single).capitalize()} {verb} one class."
     favours = favoured_class(run, {counts[client].index(max(counts[client])) for client in single})
     matters = bool(run.evaluations) and primary(run) in favours
-    return Verdict("single-class", text + "".join(favours.values()), problem=matters, subject="fusion")
+    return Verdict(text + "".join(favours.values()), problem=matters, subject="fusion")
 
 
 def favoured_class(run: Run, classes: set[int]) -> dict[str, str]:

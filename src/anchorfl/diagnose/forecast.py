@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 
 from anchorfl.errors import UserError
-from anchorfl.objective import Balance, Point, RoundMeans, Setting
-from anchorfl.registry import SCHEDULES
+from anchorfl.objective import SCHEDULES, Balance, Course, Point, RoundMeans, Setting
 from anchorfl.runs import Run
 
 
@@ -24,7 +23,7 @@ def forecast(
     """
     if balance.starts_from_labels and not sum(class_counts):
         raise UserError("this lambda starts from a client's labels: name a finished RUN to forecast")
-    return balance.forecast(rounds, class_counts, setting or Setting(len(rounds)), known)
+    return balance.forecast(Course(rounds, class_counts, setting or Setting(len(rounds)), known))
 
 
 def forecast_run(run: Run) -> dict[int, list[Point]]:

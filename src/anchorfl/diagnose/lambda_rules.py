@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import mean
 
 from anchorfl.diagnose.guard import replay
-from anchorfl.diagnose.verdict import Verdict, by_round, height, highest, listed
+from anchorfl.diagnose.verdict import Verdict, height, listed
 from anchorfl.objective import EXPLODED
 from anchorfl.runs import Record, Run, counted, percent, quantity
 
@@ -24,7 +25,8 @@ def ran_away(run: Run) -> Verdict | None:
     who = exploded or list(alarms)
     worst = max(who, key=lambda client: highest(run.clients[client])["lambda_raw"])
     records, since = run.clients[worst], alarms[worst].round
-    first, onset, peak = records[0], by_round(records)[since], highest(records)
+    first, peak = records[0], highest(records)
+    onset = next(record for record in records if record["round"] == since)
     by_align = max(first["align_loss"], 1e-30) / max(onset["align_loss"], 1e-30)
     by_anneal = first["anneal"] / max(onset["anneal"], 1e-30)
     gamma = max(run.clients[client][0]["align_loss"] for client in who) / (2 * EXPLODED)
@@ -32,7 +34,6 @@ def ran_away(run: Run) -> Verdict | None:
     if run.balance.guard == "cap":
         how = "would have run away, and was held at ten times B/A of round 0,"
     return Verdict(
-        "runaway",
         f"Lambda {how} on {listed(who)}, from round {min(alarms[each].round for each in who)} on."
         f" When it showed on client {worst}, in round {since}, A had fallen {quantity(by_align)}-fold,"
         f" {from_to(first, onset, 'align_loss')}, and s {quantity(by_anneal)}-fold,"
@@ -42,6 +43,10 @@ def ran_away(run: Run) -> Verdict | None:
         subject="lambda",
         advice=run.balance.cure(gamma),
     )
+
+
+def highest(records: Sequence[Record]) -> Record:
+    return max(records, key=lambda record: record["lambda_raw"] or 0.0)
 
 
 def from_to(first: Record, last: Record, name: str) -> str:
@@ -54,7 +59,6 @@ def held(run: Run) -> Verdict | None:
         return None
     top = max(height(records) for records in run.clients.values())
     return Verdict(
-        "held",
         f"Lambda did not run away: on every client the effective one reached at most {quantity(top)}"
         " times B/A of round 0.",
         problem=False,
@@ -75,7 +79,6 @@ def cancelled_annealing(run: Run) -> Verdict | None:
     client = min(cancelled)
     first, last, kept = cancelled[client]
     return Verdict(
-        "cancelled",
         f"Annealing was cancelled on {listed(cancelled)}: while s fell"
         f" {from_to(first, last, 'anneal')}, client {client}'s raw lambda rose"
         f" {from_to(first, last, 'lambda_raw')} and the effective one ended at"
@@ -99,7 +102,6 @@ def slow_sigma(run: Run) -> Verdict | None:
     client = min(slow, key=lambda each: slow[each]["lambda_raw"] / slow[each]["lambda_stationary"])
     last = slow[client]
     return Verdict(
-        "slow-sigma",
         f"The sigmas of {listed(slow)} have not settled: client {client}, with"
         f" {counted(last['steps'], 'step')} per round, ends at lambda {quantity(last['lambda_raw'])}"
         f" where {quantity(last['lambda_stationary'])} is stationary.",
@@ -123,7 +125,6 @@ def divided_gradient(run: Run) -> Verdict | None:
     clipping = f" Clipping (mean factor {quantity(clip)}) hides a part of the division."
     hidden = clipping if clip < 0.9 else ""
     return Verdict(
-        "divided",
         f"The local gradient is divided by 2 sl2 = {quantity(divisor)} and A has the weight"
         f" {quantity(align)}, {percent(align / V7)} % of V7's: where this run falls behind, it is"
         f" under-trained and not over-aligned.{hidden} Compare it with v10-decoupled.",

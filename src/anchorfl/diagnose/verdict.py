@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from anchorfl.objective import yardstick
@@ -15,25 +15,22 @@ STANDARD_ERRORS = 2.0
 
 @dataclass(frozen=True)
 class Verdict:
-    """`problem` is False for what a user should know but need not mend.
+    """What the rule `about` found; `problem` is False for what a user should know but need not mend.
 
     `advice` is what to do; of several verdicts on one `subject` only the first one's is given, so that
     a user never reads two cures for one illness.
     """
 
-    about: str
     text: str
     problem: bool = True
     subject: str = ""
     advice: str = ""
+    about: str = ""
 
 
 def repeats(verdict: Verdict, warning: str) -> bool:
     """Whether a verdict says what a run warned of while it went, from its second letter on."""
     return warning[1:] in verdict.text
-
-
-Rule = Callable[[Run], Verdict | None]
 
 
 def listed(clients: Iterable[int]) -> str:
@@ -43,18 +40,10 @@ def listed(clients: Iterable[int]) -> str:
     return f"client{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
-def by_round(records: Sequence[Record]) -> dict[int, Record]:
-    return {record["round"]: record for record in records}
-
-
 def height(records: Sequence[Record]) -> float:
     """The largest effective lambda over B/A of round 0."""
     measure = yardstick(records[0]["base_loss"], records[0]["align_loss"])
     return float(max(record["lambda_effective"] for record in records) / measure)
-
-
-def highest(records: Sequence[Record]) -> Record:
-    return max(records, key=lambda record: record["lambda_raw"] or 0.0)
 
 
 def differ(run: Run, first: float, second: float) -> bool:

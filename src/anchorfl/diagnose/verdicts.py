@@ -6,19 +6,20 @@ or the evidence is missing. No rule names a cause that the numbers do not separa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
-from anchorfl.diagnose import accuracy_rules, lambda_rules, training_rules, upload_rules
-from anchorfl.diagnose.verdict import Rule, Verdict
+from anchorfl.diagnose import accuracy_rules, lambda_rules, training_rules
+from anchorfl.diagnose.verdict import Verdict
 from anchorfl.errors import UserError
-from anchorfl.registry import METHODS, is_in_a_file
+from anchorfl.methods import METHODS
+from anchorfl.registry import is_in_a_file
 from anchorfl.runs import Record, Run
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, Callable[[Run], Verdict | None]] = {
     "status": training_rules.not_finished,
-    "refused": upload_rules.refused,
-    "undescribed": upload_rules.undescribed,
+    "refused": training_rules.refused,
+    "undescribed": training_rules.undescribed,
     "non-finite": training_rules.non_finite,
     "diverged": training_rules.diverged,
     "runaway": lambda_rules.ran_away,
@@ -51,7 +52,11 @@ def sound(run: Run, learned: bool) -> Run:
 
 
 def diagnose(run: Run) -> list[Verdict]:
-    """What the rules say of a run, in their order; one sentence where all is well."""
+    """What the rules say of a run, in their order; one sentence where all is well.
+
+    A piece of advice per subject, the first verdict's, ends its sentence. Where training itself
+    failed, nothing else is worth mending first.
+    """
     rules, learned, unjudged = list(RULES), False, []
     try:
         learned = run.balance.learned
@@ -59,37 +64,32 @@ def diagnose(run: Run) -> list[Verdict]:
         rules = [about for about in RULES if about not in BY_BALANCE]
         unjudged = [without_balance(run.method, error)]
     whole = sound(run, learned)
-    found = [verdict for about in rules if (verdict := RULES[about](whole)) is not None]
-    found = [*advised(found), *unjudged]
-    if any(verdict.problem for verdict in found):
-        return found
-    return [Verdict("well", "No problem shows in these records.", problem=False), *found]
-
-
-def without_balance(method: str, error: UserError) -> Verdict:
-    """That the rules which ask the run's balance keep silent, and why."""
-    if is_in_a_file(method):
-        text = (
-            f"Method '{method}' is code: what its lambda should have done is judged only with --trust."
-        )
-        return Verdict("method", text, problem=False)
-    known = method in METHODS.names()
-    reason = f"cannot be built here ({error})" if known else "is not installed here"
-    text = f"Method '{method}' {reason}: what its lambda should have done is not judged."
-    return Verdict("method", text, problem=False)
-
-
-def advised(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """One piece of advice per subject, the first verdict's, at the end of its sentence.
-
-    Where training itself failed, nothing else is worth mending first.
-    """
-    given: set[str] = set()
     found = []
-    for verdict in verdicts:
+    given: set[str] = set()
+    for about in rules:
+        verdict = RULES[about](whole)
+        if verdict is None:
+            continue
         text = verdict.text
         if verdict.advice and not given & {verdict.subject, "training"}:
             given.add(verdict.subject)
             text = f"{text} {verdict.advice}"
-        found.append(replace(verdict, text=text, advice=""))
-    return found
+        found.append(replace(verdict, about=about, text=text, advice=""))
+    found += unjudged
+    if any(verdict.problem for verdict in found):
+        return found
+    well = "No problem shows in these records."
+    return [Verdict(well, problem=False, about="well"), *found]
+
+
+def without_balance(method: str, error: UserError) -> Verdict:
+    """That the rules which ask the run's balance keep silent, and why."""
+    known = method in METHODS.names()
+    reason, judged = (
+        f"cannot be built here ({error})" if known else "is not installed here",
+        "not judged",
+    )
+    if is_in_a_file(method):
+        reason, judged = "is code", "judged only with --trust"
+    text = f"Method '{method}' {reason}: what its lambda should have done is {judged}."
+    return Verdict(text, problem=False, about="method")

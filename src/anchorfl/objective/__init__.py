@@ -4,41 +4,6 @@ This door imports no torch, so that a forecast starts at once; the losses themse
 through the registries of base terms and align targets.
 """
 
-from anchorfl.objective.balance import (
-    EXPLODED,
-    Balance,
-    ClientFacts,
-    Given,
-    Losses,
-    NoAlignment,
-    Point,
-    RoundMeans,
-    Setting,
-    Uncertainty,
-    label_entropy,
-    yardstick,
-)
-from anchorfl.objective.schedules import Moment, Schedule
-from anchorfl.objective.targets import Bank
-from anchorfl.objective.terms import AlignTarget, BaseTerm, Views
+from anchorfl.doors import door
 
-__all__ = [
-    "EXPLODED",
-    "AlignTarget",
-    "Balance",
-    "Bank",
-    "BaseTerm",
-    "ClientFacts",
-    "Given",
-    "Losses",
-    "Moment",
-    "NoAlignment",
-    "Point",
-    "RoundMeans",
-    "Schedule",
-    "Setting",
-    "Uncertainty",
-    "Views",
-    "label_entropy",
-    "yardstick",
-]
+__getattr__ = door(__name__, __file__)

@@ -8,8 +8,7 @@ from anchorfl.objective.losses import (
     supervised_contrast,
     view_contrast,
 )
-from anchorfl.objective.terms import BaseTerm
-from anchorfl.registry import BASE_TERMS
+from anchorfl.objective.terms import BASE_TERMS, BaseTerm
 
 PROTOTYPE_TEMPERATURE = 1.0
 VIEW_TEMPERATURE = 0.07

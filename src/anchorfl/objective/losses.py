@@ -84,11 +84,6 @@ def bank_contrast(features: Tensor, bank: Tensor, weights: Tensor, temperature: 
     return cross_entropy(logits, torch.zeros_like(logits[:, 0], dtype=torch.int64), weights)
 
 
-def anchor_distance(prototypes: Tensor, anchors: Tensor) -> Tensor:
-    """A from V7 on: mean over all classes and dimensions of (P - anchor)^2."""
-    return (prototypes - anchors).square().mean()
-
-
 def batch_anchor_distance(
     prototypes: Tensor, anchors: Tensor, labels: Tensor, weights: Tensor
 ) -> Tensor:

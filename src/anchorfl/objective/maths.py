@@ -6,12 +6,11 @@ Nothing here imports torch, so that a forecast starts at once.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from anchorfl.tensors import Tensor
 
-N = TypeVar("N", float, "Tensor")
+N = TypeVar("N", float, Tensor)
 LOG_LIMIT = 40.0
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from anchorfl.registry import SCHEDULES
+from anchorfl.options import option
+from anchorfl.registry import Registry
 
 Schedule = Callable[[float], float]
+SCHEDULES: Registry[Schedule] = Registry("schedule")
 
 
 @SCHEDULES.register("constant")
@@ -26,6 +29,16 @@ def linear(progress: float) -> float:
 def cosine(progress: float) -> float:
     """(1 + cos(pi p)) / 2."""
     return 0.5 * (1.0 + math.cos(math.pi * progress))
+
+
+def schedule_option(default: str) -> Any:
+    words = "anneal factor s(p) over the run's progress p: constant, linear, cosine"
+    return option(default, words, choices=SCHEDULES)
+
+
+def progress_option() -> Any:
+    words = "what s(p) follows: epochs completed, or rounds completed: epoch, round"
+    return option("epoch", words, choices=("epoch", "round"))
 
 
 @dataclass(frozen=True)

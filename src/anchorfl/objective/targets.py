@@ -6,14 +6,10 @@ The losses are imported where they are computed, so that a wrong word is refused
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from anchorfl.objective.terms import AlignTarget, Views
+from anchorfl.objective.terms import ALIGN_TARGETS, AlignTarget, Views
 from anchorfl.options import option
-from anchorfl.registry import ALIGN_TARGETS
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from anchorfl.tensors import Tensor
 
 
 @ALIGN_TARGETS.register("etf")
@@ -40,10 +36,10 @@ class Anchors(AlignTarget):
         return simplex_etf(classes, dimension, seed)
 
     def loss(self, views: Views, target: Tensor) -> Tensor:
-        from anchorfl.objective.losses import anchor_distance, batch_anchor_distance
+        from anchorfl.objective.losses import batch_anchor_distance
 
         if self.classes == "all":
-            return anchor_distance(views.prototypes, target)
+            return (views.prototypes - target).square().mean()
         return batch_anchor_distance(views.prototypes, target, views.labels, views.weights)
 
 

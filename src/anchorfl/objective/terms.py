@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from anchorfl.registry import Registry
+from anchorfl.tensors import Tensor
 
 
 @dataclass
@@ -63,3 +63,7 @@ class AlignTarget(ABC):
     @abstractmethod
     def loss(self, views: Views, target: Tensor) -> Tensor:
         """A of a batch."""
+
+
+BASE_TERMS: Registry[BaseTerm] = Registry("base term", "anchorfl.objective.base_terms")
+ALIGN_TARGETS: Registry[type[AlignTarget]] = Registry("align target", "anchorfl.objective.targets")

@@ -2,49 +2,27 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
-from collections.abc import Callable
-from typing import TextIO, cast
 
 from rich.console import Console
 
 LOG_WIDTH = 120
-
-
 REPLACED = "\N{REPLACEMENT CHARACTER}"
 
 
 def make_console() -> Console:
     """A terminal as wide as it is; a log wide enough for the tables."""
-    console = Console(highlight=False, soft_wrap=False)
-    if console.is_terminal:
-        return console
-    return Console(file=cast(TextIO, Patient(sys.stdout)), width=LOG_WIDTH, highlight=False)
+    console = Console(highlight=False)
+    return console if console.is_terminal else Log(width=LOG_WIDTH, highlight=False)
 
 
-class Patient(io.TextIOBase):
-    """A log that nobody may read to its end (`| head -1`): what goes on goes on, unprinted."""
+class Log(Console):
+    """Nobody may read it to its end (`| head -1`): what goes on goes on, unprinted."""
 
-    def __init__(self, file: TextIO) -> None:
-        self.file: TextIO | None = file
-
-    def write(self, text: str) -> int:
-        self._attempt(lambda file: file.write(text))
-        return len(text)
-
-    def flush(self) -> None:
-        self._attempt(lambda file: file.flush())
-
-    def _attempt(self, act: Callable[[TextIO], object]) -> None:
-        if self.file is None:
-            return
-        try:
-            act(self.file)
-        except BrokenPipeError:
-            self.file = None
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def printable(text: str) -> str:
@@ -60,3 +38,10 @@ def file_word(name: str) -> str:
 def say(console: Console, line: str, style: str | None = None) -> None:
     """One line, as it is: not wrapped, not coloured by guesswork."""
     console.print(printable(line), style=style, soft_wrap=True, highlight=False, markup=False)
+
+
+def spreadsheet_cell(value: object) -> str:
+    """Text that a spreadsheet would take for a formula gets an apostrophe before it."""
+    text = str(value)
+    number = text.replace(".", "", 1).lstrip("+-").isdigit()
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") and not number else text

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from anchorfl.diagnose import Verdict, diagnose, repeats
+from anchorfl.diagnose import diagnose, repeats
 from anchorfl.report.console import say
 from anchorfl.runs import Run
 
@@ -15,8 +15,4 @@ def show_diagnosis(console: Console, run: Run, warned: Sequence[str] = ()) -> No
     """The verdicts, without those that say again what the user was `warned` of before."""
     for verdict in diagnose(run):
         if not any(repeats(verdict, warning) for warning in warned):
-            say_verdict(console, verdict)
-
-
-def say_verdict(console: Console, verdict: Verdict) -> None:
-    say(console, verdict.text, style="yellow" if verdict.problem else None)
+            say(console, verdict.text, style="yellow" if verdict.problem else None)

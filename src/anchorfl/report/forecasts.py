@@ -7,24 +7,19 @@ from pathlib import Path
 
 from rich.console import Console
 
-from anchorfl.diagnose import forecast, forecast_run, geometric, leaves, smallest_gamma
+from anchorfl.diagnose import forecast, forecast_run, leaves, smallest_gamma
+from anchorfl.methods import METHODS
 from anchorfl.objective import Point, RoundMeans
-from anchorfl.registry import METHODS
+from anchorfl.report.charts import IN_LAMBDAS, LAMBDAS, Chart, Series
+from anchorfl.report.colours import PALETTE
 from anchorfl.report.console import say
+from anchorfl.report.figures import plot_chart
 from anchorfl.report.numbers import quantity
-from anchorfl.report.png_plots import COLOURS, INK, finish_by_round, new_figure
 from anchorfl.report.tables import plain_table
 from anchorfl.runs import Run
 from anchorfl.settings import build_align, by_section, check_words
 
-ROWS = 11
-
-
-def assumed_rounds(
-    rounds: int, base: float, align: tuple[float, float], clip: float, steps: int
-) -> list[RoundMeans]:
-    """A constant B, and an A that falls by the same factor in every round."""
-    return [RoundMeans(base, each, clip, steps) for each in geometric(*align, rounds)]
+ROWS = 10
 
 
 def show_assumed(
@@ -41,61 +36,41 @@ def show_assumed(
     options = by_section({**entry.defaults, **words}, method)["align"]
     balance, _ = build_align(entry, options)
     points = forecast(balance, rounds)
+    every = max(1, round(len(points) / ROWS))  # ten rounds or so, and the last
     rows = [
-        [
-            str(point.round),
-            quantity(rounds[point.round].align),
-            quantity(point.raw),
-            quantity(point.effective),
-            quantity(point.stationary),
-        ]
-        for point in chosen(points)
+        [str(point.round), quantity(rounds[point.round].align), quantity(point.raw), *ends(point)]
+        for point in points
+        if point.round % every == 0 or point is points[-1]
     ]
     headings = ["round", "A", "raw lambda", "effective", "stationary"]
     console.print(plain_table(headings, rows, f"{method}, B {quantity(rounds[0].base)}"))
-    say(console, where_it_goes(points, rounds, bound))
+    left, limit = leaves(points, bound), quantity(bound)
+    where = f"stays below {limit}" if left is None else f"exceeds {limit} in round {left}"
+    say(console, f"raw lambda {where}; {gamma_line(smallest_gamma(rounds, bound), bound)}")
     say(console, f"figure: {plot({0: points}, {}, method, figure)}")
 
 
 def show_run(console: Console, run: Run, bound: float, figure: Path) -> None:
     """A forecast from a run's own losses, beside what was recorded."""
-    found = forecast_run(run)
-    recorded = {
-        client: [record["lambda_raw"] for record in run.clients[client]] for client in run.clients
-    }
-    rows = []
+    found, rows = forecast_run(run), []
     for client, points in found.items():
-        left = leaves(points, bound)
-        rows.append(
-            [
-                str(client),
-                quantity(recorded[client][-1]),
-                quantity(points[-1].raw),
-                quantity(points[-1].effective),
-                quantity(points[-1].stationary),
-                "." if left is None else str(left),
-            ]
-        )
+        left, recorded = leaves(points, bound), run.clients[client][-1]["lambda_raw"]
+        raw = [quantity(recorded), quantity(points[-1].raw)]
+        rows.append([str(client), *raw, *ends(points[-1]), "." if left is None else str(left)])
     headings = ["client", "recorded raw", "forecast raw", "effective", "stationary"]
     headings.append(f"exceeds {quantity(bound)} in round")
     console.print(plain_table(headings, rows, f"{run.method}, round {len(points) - 1}"))
     highest = max(record["base_loss"] for own in run.clients.values() for record in own)
     say(console, gamma_line(highest / (2 * bound), bound))
+    recorded = {
+        client: [record["lambda_raw"] for record in records] for client, records in run.clients.items()
+    }
     title = f"{run.method}: forecast (lines) and recorded (dots)"
     say(console, f"figure: {plot(found, recorded, title, figure)}")
 
 
-def chosen(points: Sequence[Point]) -> list[Point]:
-    """Ten rounds or so, and the last."""
-    every = max(1, round(len(points) / (ROWS - 1)))
-    return [point for point in points if point.round % every == 0 or point is points[-1]]
-
-
-def where_it_goes(points: Sequence[Point], rounds: Sequence[RoundMeans], bound: float) -> str:
-    left = leaves(points, bound)
-    limit = quantity(bound)
-    where = f"stays below {limit}" if left is None else f"exceeds {limit} in round {left}"
-    return f"raw lambda {where}; {gamma_line(smallest_gamma(rounds, bound), bound)}"
+def ends(point: Point) -> list[str]:
+    return [quantity(point.effective), quantity(point.stationary)]
 
 
 def gamma_line(gamma: float, bound: float) -> str:
@@ -109,17 +84,16 @@ def plot(
     title: str,
     path: Path,
 ) -> Path:
-    figure, axes = new_figure(7.2, 3.8)
-    styles = {"raw": "-", "effective": "--", "stationary": ":"}
-    for index, (client, points) in enumerate(found.items()):
-        colour = COLOURS[index % len(COLOURS)]
-        for name, style in styles.items():
-            values = [getattr(point, name) for point in points]
-            label = f"client {client}" if style == "-" and len(found) > 1 else None
-            axes.plot(range(len(points)), values, style, color=colour, linewidth=1.4, label=label)
+    """Lines by client; what was recorded as dots."""
+    series = []
+    for number, (client, points) in enumerate(found.items()):
+        colour, rounds = PALETTE[number % len(PALETTE)], range(len(points))
+        legend = f"client {client}" if len(found) > 1 else None
+        for field, dash in LAMBDAS.items():
+            values = [getattr(point, field.removeprefix("lambda_")) for point in points]
+            series.append(
+                Series(field, rounds, values, colour, legend if not dash else None, dash=dash)
+            )
         if client in recorded:
-            axes.plot(recorded[client], "o", color=colour, markersize=2)
-    for name, style in styles.items():
-        axes.plot([], [], style, color=INK, linewidth=1.4, label=name)
-    axes.set(ylabel="lambda", yscale="log")
-    return finish_by_round(figure, axes, title, path)
+            series.append(Series("recorded", rounds, recorded[client], colour, width=0))
+    return plot_chart(Chart(IN_LAMBDAS, series, log=True), title, path)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from anchorfl.errors import UserError
-from anchorfl.registry import FUSIONS, METHODS
+from anchorfl.methods import METHODS
 from anchorfl.runs import Run
 
 GENERAL = {
@@ -47,48 +49,35 @@ COMPARED = {
     " theirs; never below 2 / 2^n.",
     "n": "How many seeds both have.",
 }
-ON_COMPARISONS = (
-    *("client", "round", "fusion", "primary"),
-    *("base loss B", "align loss A", "lambda", "raw lambda", "effective lambda", "largest lambda"),
-    *COMPARED,
-)
 
 
-def glossary(run: Run) -> list[tuple[str, str]]:
-    """Terms, then the method and its fusions; the page lists those that it uses."""
-    return [*terms_of([run]).items(), *method_line(run.method), *fusion_lines([run])]
+def glossary(runs: Sequence[Run], baseline: bool = False) -> list[tuple[str, str]]:
+    """Terms, then methods and fusions; the page lists those that it uses."""
+    of_lambda = OF_LAMBDA if any(run.largest_lambda is not None for run in runs) else {}
+    terms = GENERAL | of_lambda | (COMPARED if baseline else {})
+    return [*terms.items(), *method_lines(runs), *fusion_lines(runs)]
 
 
-def comparison_glossary(runs: Sequence[Run], baseline: bool) -> list[tuple[str, str]]:
-    """The same of several runs, and of their differences where they are held against a baseline."""
-    terms = terms_of(runs) | (COMPARED if baseline else {})
-    methods = dict.fromkeys(run.method for run in runs)
-    return [
-        *((term, terms[term]) for term in ON_COMPARISONS if term in terms),
-        *(line for name in methods for line in method_line(name)),
-        *fusion_lines(runs),
-    ]
-
-
-def terms_of(runs: Sequence[Run]) -> dict[str, str]:
-    return GENERAL | (OF_LAMBDA if any(run.largest_lambda is not None for run in runs) else {})
-
-
-def method_line(name: str) -> list[tuple[str, str]]:
-    """Nothing where the method is not installed here."""
-    try:
-        return [(name, sentence(METHODS.get(name).summary))]
-    except UserError:
-        return []
+def method_lines(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """Nothing of a method that is not installed here."""
+    lines = []
+    for name in dict.fromkeys(run.method for run in runs):
+        with suppress(UserError):
+            summary = METHODS.get(name).summary
+            lines.append((name, f"{summary[:1].upper()}{summary[1:]}."))
+    return lines
 
 
 def fusion_lines(runs: Sequence[Run]) -> list[tuple[str, str]]:
     """Of the fusions that are imported already: importing them for a line would take seconds."""
+    if "anchorfl.fusion" not in sys.modules:
+        return []
+    from anchorfl.fusion import FUSIONS
+
     named = dict.fromkeys(name for run in runs for name in run.summary.final_accuracy or {})
-    names = [name for name in named if name in FUSIONS]
-    lines = {name: (inspect.getdoc(FUSIONS.get(name)) or "").partition("\n")[0] for name in names}
-    return [(name, line) for name, line in lines.items() if line]
+    lines = [(name, first_line(FUSIONS.get(name))) for name in named if name in FUSIONS]
+    return [(name, line) for name, line in lines if line]
 
 
-def sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
+def first_line(thing: object) -> str:
+    return (inspect.getdoc(thing) or "").partition("\n")[0]

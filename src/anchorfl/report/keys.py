@@ -10,10 +10,13 @@ from textwrap import fill, indent, shorten
 from typing import NamedTuple, TypeVar
 
 from anchorfl.config import DEFAULT_FUSION, SECTIONS, DataOptions, GeneralOptions
+from anchorfl.data import DATASETS
 from anchorfl.errors import UserError
-from anchorfl.methods import Method
+from anchorfl.fusion import FUSIONS
+from anchorfl.methods import METHODS, Method
+from anchorfl.objective import ALIGN_TARGETS, BALANCES
 from anchorfl.options import allowed, describe, field_kind
-from anchorfl.registry import ALIGN_TARGETS, BALANCES, DATASETS, FUSIONS, METHODS, Registry
+from anchorfl.registry import Registry
 from anchorfl.settings import PRESETS, flatten, preset_names, resolve
 
 T = TypeVar("T")
@@ -90,13 +93,18 @@ def fusion_keys() -> list[Key]:
 
 
 def set_by_data() -> dict[str, dict[str, object]]:
-    """By data set, what a run on it gets where nothing else is said, if not all data sets agree."""
+    """By data set, what a run on it gets where nothing else is said, if not all data sets agree.
+
+    What is left to the number of the user's own images is not among it.
+    """
     plain = {key.name: key.default for keys in keys_of_all().values() for key in keys}
     runs = {name: flatten(resolve("v4", {"data.name": name}).to_dict()) for name in loaded(DATASETS)}
     varying = [key for key in plain if len({shown(run[key]) for run in runs.values()}) > 1]
     varying.remove("data.name")
     return {
-        name: {key: run[key] for key in varying if shown(run[key]) != plain[key]}
+        name: {
+            key: run[key] for key in varying if run[key] is not None and shown(run[key]) != plain[key]
+        }
         for name, run in runs.items()
     }
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from anchorfl.report.console import file_word
 from anchorfl.report.numbers import NONE
 
-PACKAGES = "% needs \\usepackage{booktabs}\n"
+PACKAGES = "% needs \\usepackage{booktabs}"
 SPECIAL = {
     **{each: f"\\{each}" for each in "&%$#_{}"},
     "\\": r"\textbackslash{}",
@@ -38,6 +38,7 @@ def latex_table(
         [latex_cell(text, (row, column) in best) for column, text in enumerate(line)]
         for row, line in enumerate(rows)
     ]
+    head, *body = [f"    {' & '.join(row)} \\\\" for row in ([*map(escaped, headings)], *cells)]
     lines = [
         r"\begin{table}",
         r"  \centering",
@@ -45,18 +46,14 @@ def latex_table(
         rf"  \label{{tab:{file_word(label)}}}",
         rf"  \begin{{tabular}}{{{columns}}}",
         r"    \toprule",
-        latex_row(list(map(escaped, headings))),
+        head,
         r"    \midrule",
-        *map(latex_row, cells),
+        *body,
         r"    \bottomrule",
         r"  \end{tabular}",
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def latex_row(cells: Sequence[str]) -> str:
-    return f"    {' & '.join(cells)} \\\\"
 
 
 def latex_cell(text: str, best: bool) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
-from anchorfl.engine import Event, Listener, RunEnded
-from anchorfl.registry import LISTENERS
+from anchorfl.events import LISTENERS, Event, Listener, RunEnded
 from anchorfl.report.page import write_page
+from anchorfl.runs import read_run
 
 
 @LISTENERS.register("page")
@@ -17,7 +17,7 @@ def page_writer(folder: Path, settings: Mapping[str, object]) -> Listener:
 
     def listen(event: Event) -> None:
         if isinstance(event, RunEnded):
-            with suppress(Exception) if event.run.summary.status == "failed" else nullcontext():
-                write_page(event.run)
+            with suppress(Exception) if event.status == "failed" else nullcontext():
+                write_page(read_run(event.folder, trust=True))
 
     return listen

@@ -11,12 +11,16 @@ from rich.console import Console
 
 from anchorfl.config import DataOptions
 from anchorfl.errors import UserError
-from anchorfl.methods import Method
+from anchorfl.fusion import FUSIONS
+from anchorfl.methods import METHODS, Method
+from anchorfl.objective import BASE_TERMS
 from anchorfl.options import describe
-from anchorfl.registry import BASE_TERMS, FUSIONS, METHODS, SERVER_HALVES, Registry
+from anchorfl.registry import Registry
 from anchorfl.report.console import say
+from anchorfl.report.glossary import first_line
 from anchorfl.report.keys import align_keys, keys_of_all, set_by_data, shown, words_of
 from anchorfl.report.tables import listing
+from anchorfl.server import SERVER_HALVES
 from anchorfl.settings import flatten, resolve
 
 T = TypeVar("T")
@@ -25,10 +29,6 @@ NOTATION = (
     "log-variances, raw lambda = sl2/sa2 = e^(u - v), s = s(p) the anneal factor;\n"
     "/ 1: at temperature 1, the first cross-entropy once more, as in the diary's sum"
 )
-
-
-def first_line(thing: object) -> str:
-    return (inspect.getdoc(thing) or "").partition("\n")[0]
 
 
 def lines_of(registry: Registry[T], line: Callable[[T], str]) -> list[tuple[str, str]]:

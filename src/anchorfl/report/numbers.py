@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from anchorfl.runs import NONE, counted, percent, quantity
 
-__all__ = ["NONE", "counted", "in_words", "megabytes", "percent", "quantity"]
+__all__ = ["NONE", "counted", "megabytes", "percent", "quantity"]
 
 
 def megabytes(size: float) -> str:
     """2,345,678 -> 2.3 MB; under a tenth of one in kB."""
     return f"{size / 1e6:,.1f} MB" if size >= 1e5 else f"{size / 1e3:,.1f} kB"
-
-
-def in_words(field: str) -> str:
-    """What a number in a client's record is: lambda_raw -> raw lambda, base_loss -> base loss."""
-    what, _, kind = field.partition("_")
-    return f"{kind} {what}" if what == "lambda" else field.replace("_", " ")

@@ -55,7 +55,7 @@ class Chart {
       key.style.borderTopColor = series.colour; key.style.borderTopStyle = series.dash ? "dashed" : "solid";
       button.append(series.legend);
       button.onclick = () => {
-        const name = series.group;
+        const name = series.group || series.name;
         this.hidden.has(name) ? this.hidden.delete(name) : this.hidden.add(name);
         button.classList.toggle("off"); this.draw();
       };
@@ -84,7 +84,7 @@ class Chart {
     const scale = this.spec.scale;
     return scale ? this.beside.filter(chart => chart.spec.scale === scale).flatMap(chart => chart.spec.series) : this.shown();
   }
-  shown() { return this.spec.series.filter(series => !this.hidden.has(series.group)); }
+  shown() { return this.spec.series.filter(series => !this.hidden.has(series.group || series.name)); }
   height(y) { return this.spec.log ? (y > 0 ? Math.log10(y) : null) : y; }
   at(event) {
     const box = this.svg.getBoundingClientRect(), x = (event.clientX - box.left) / box.width * W;

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from anchorfl.report.tables import largest
 from anchorfl.runs import Run, Summary
 
 Table = dict[str, Any]
+T = TypeVar("T")
 
 
 def recalls(summary: Summary) -> dict[str, list[float | None]]:
@@ -24,13 +26,13 @@ def recalls(summary: Summary) -> dict[str, list[float | None]]:
 
 
 def class_table(summary: Summary) -> Table | None:
-    """Recall in percent, a row per class and a column per fusion."""
-    found, names = recalls(summary), summary.class_names or []
-    if not found or not names:
+    """Recall in percent, a row per class and a column per fusion, the primary one first."""
+    found = recalls(summary)
+    if not found or not summary.class_names:
         return None
-    primary = next(iter(found))
-    headings = [f"{name} (primary)" if name == primary else name for name in found]
-    by_class = zip(names, *found.values(), strict=True)
+    primary, *others = found
+    headings = [f"{primary} (primary)", *others]
+    by_class = zip(summary.class_names, *found.values(), strict=True)
     return {
         "headings": ["class", *headings],
         "rows": [[name, *map(percent, shares)] for name, *shares in by_class],
@@ -55,23 +57,30 @@ def site_table(run: Run) -> Table | None:
 
 
 def site_row(run: Run, client: int) -> dict[str, str]:
-    records = run.clients.get(client, [])
-    last = records[-1] if records else {}
-    sizes = dict(enumerate(run.summary.upload_bytes))
-    points = run.evaluations
-    own = dict(enumerate(points[-1]["local_accuracy"] if points else []))
-    held_out = dict(enumerate(run.summary.site_accuracy or []))
-    size = sizes.get(client)
+    summary = run.summary
+    counts = at(summary.label_table, client) or []
+    names = summary.class_names if sum(counts) else None
+    alone = run.evaluations[-1]["local_accuracy"] if run.evaluations else None
+    last = (run.clients.get(client) or [{}])[-1]
+    size = at(summary.upload_bytes, client)
     return {
-        who(run.summary): f"{client} {site_name(run.summary, client)}".rstrip(),
-        **held(run, client),
-        "accuracy on its held-out images, %": percent(held_out.get(client)),
-        "own model's accuracy, %": percent(own.get(client)),
+        who(summary): f"{client} {site_name(summary, client)}".rstrip(),
+        "samples": f"{sum(counts):,}" if counts else NONE,
+        "classes": str(sum(count > 0 for count in counts)) if names else NONE,
+        "largest classes": largest(np.array(counts), names) if names else NONE,
+        "effective classes": quantity(2 ** label_entropy(counts)) if names else NONE,
+        "accuracy on its held-out images, %": percent(at(summary.site_accuracy, client)),
+        "own model's accuracy, %": percent(at(alone, client)),
         "largest lambda": quantity(run.largest_lambda_of(client)),
         "upload": NONE if size is None else megabytes(size),
         "base loss B, last": quantity(last.get("base_loss")),
         "align loss A, last": quantity(last.get("align_loss")),
     }
+
+
+def at(values: Sequence[T] | None, client: int) -> T | None:
+    """None where a run holds nothing of a client."""
+    return values[client] if values and client < len(values) else None
 
 
 def who(summary: Summary) -> str:
@@ -80,24 +89,8 @@ def who(summary: Summary) -> str:
 
 
 def site_name(summary: Summary, client: int) -> str:
-    """ "" where clients are numbers alone."""
-    names = summary.sites or []
-    return names[client] if client < len(names) else ""
-
-
-def held(run: Run, client: int) -> dict[str, str]:
-    """Samples and classes of a client."""
-    table, names = run.summary.label_table or [], run.summary.class_names or []
-    counts = table[client] if client < len(table) else []
-    if not sum(counts) or not names:
-        samples = f"{sum(counts):,}" if counts else NONE
-        return {"samples": samples, "classes": NONE, "largest classes": NONE, "effective classes": NONE}
-    return {
-        "samples": f"{sum(counts):,}",
-        "classes": str(sum(count > 0 for count in counts)),
-        "largest classes": largest(np.array(counts), names),
-        "effective classes": quantity(2 ** label_entropy(counts)),
-    }
+    """Empty where clients are numbers alone."""
+    return at(summary.sites, client) or ""
 
 
 def label_table(summary: Summary) -> Table | None:
@@ -111,9 +104,7 @@ def label_table(summary: Summary) -> Table | None:
 
 def confusions(summary: Summary) -> list[Table]:
     """By fusion: what was taken for what."""
-    names = summary.class_names
-    if not names:
-        return []
+    names = summary.class_names or []
     return [
         {
             "fusion": fusion,
@@ -122,4 +113,5 @@ def confusions(summary: Summary) -> list[Table]:
             "rows": [[name, *row] for name, row in zip(names, matrix, strict=True)],
         }
         for fusion, matrix in (summary.confusion or {}).items()
+        if names
     ]

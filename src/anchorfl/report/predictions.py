@@ -1,4 +1,4 @@
-"""Predictions and measures of a predictor, for a person to read."""
+"""Predictions and measures of a model, for a person to read."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from pathlib import Path
 from rich.console import Console
 
 from anchorfl.files import whole
-from anchorfl.predictor import Measures, Prediction
-from anchorfl.report.console import say
-from anchorfl.report.numbers import percent, quantity
-from anchorfl.report.tables import plain_table, spreadsheet_cell
+from anchorfl.model import Prediction
+from anchorfl.report.console import say, spreadsheet_cell
+from anchorfl.runs import percent, quantity
 
 HEADINGS = ("class", "probability")
 UNSURE = "unsure"
@@ -63,21 +62,3 @@ def write_predictions(predictions: Sequence[Prediction], path: Path, least: floa
             cells = [cell for name, chance in pairs for cell in (name, f"{chance:.6f}")]
             far = "" if each.unfamiliarity is None else f"{each.unfamiliarity:.4f}"
             writer.writerow([spreadsheet_cell(value) for value in (each.path, *cells, far)])
-
-
-def show_measures(console: Console, measures: Measures) -> None:
-    rows = [
-        ["images", f"{measures.images:,}"],
-        ["accuracy", f"{percent(measures.accuracy)} %"],
-        ["balanced accuracy", f"{percent(measures.balanced_accuracy)} %"],
-        ["macro F1", f"{percent(measures.macro_f1)} %"],
-        ["expected calibration error", f"{percent(measures.calibration_error)} %"],
-    ]
-    if measures.unfamiliar is not None:
-        rows.append([UNLIKE, f"{percent(measures.unfamiliar)} %"])
-    console.print(plain_table(["measure", "value"], rows, "the predictor"))
-    by_class = [
-        [name, "no image" if share is None else percent(share)]
-        for name, share in measures.recall.items()
-    ]
-    console.print(plain_table(["class", "recall, %"], by_class, "by class"))

@@ -17,7 +17,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from anchorfl.engine import (
+from anchorfl.events import (
     BatchTrained,
     Evaluating,
     Event,
@@ -28,7 +28,6 @@ from anchorfl.engine import (
     RunStarted,
     Warned,
 )
-from anchorfl.registry import DISPLAYS
 from anchorfl.report.console import say
 from anchorfl.report.numbers import counted, percent, quantity
 
@@ -44,8 +43,7 @@ def show_progress(console: Console) -> Listener:
     )
 
 
-@DISPLAYS.register("progress")
-def where_somebody_looks() -> Listener | None:
+def display_where_seen() -> Listener | None:
     """A live display in a terminal or a notebook; in a log, nothing."""
     console = Console(highlight=False)
     looked_at = console.is_jupyter or (console.is_terminal and not console.is_dumb_terminal)
@@ -62,8 +60,9 @@ def opening(event: RunStarted) -> str:
     epochs = counted(event.local_epochs, "epoch")
     threads = f", {counted(event.threads, 'thread')}" if event.device == "cpu" else ""
     before = f", {event.begun} of them done before" if event.begun else ""
+    trained = f"{event.encoder} in batches of {event.batch:,}, " if event.encoder else ""
     return (
-        f"{event.method} on {event.dataset}: {counted(len(event.samples), 'client')}{some},"
+        f"{event.method} on {event.dataset}: {trained}{counted(len(event.samples), 'client')}{some},"
         f" {counted(sum(event.samples), 'sample')}, {counted(event.rounds, 'round')} of {epochs}"
         f"{before} on {event.device}{threads} -> {event.folder}"
     )

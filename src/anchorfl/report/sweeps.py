@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import count
 
 from rich.console import Console
 
@@ -18,7 +19,10 @@ SHOWN = 10
 
 
 def sweep_and_report(console: Console, plan: Plan) -> None:
-    refuse_missing_baseline(plan)
+    if plan.baseline is not None and plan.search is None:
+        methods = [trial.settings.get("method", "v4") for trial in plan.trials()]
+        if plan.baseline not in methods:
+            raise UserError(f"baseline: {plan.baseline}: no run of this sweep has this method")
     started = time.perf_counter()
     ended = run_and_show(console, plan)
     seconds = time.perf_counter() - started
@@ -40,12 +44,6 @@ def sweep_and_report(console: Console, plan: Plan) -> None:
         )
 
 
-def refuse_missing_baseline(plan: Plan) -> None:
-    trials = [] if plan.baseline is None or plan.search else plan.trials()
-    if trials and plan.baseline not in [trial.settings.get("method", "v4") for trial in trials]:
-        raise UserError(f"baseline: {plan.baseline}: no run of this sweep has this method")
-
-
 def run_and_show(console: Console, plan: Plan) -> list[Ended]:
     """Run all of it, with a line as each ends."""
     total = len(plan.trials()) if plan.search is None else plan.search["trials"]
@@ -53,12 +51,10 @@ def run_and_show(console: Console, plan: Plan) -> list[Ended]:
     for run in by_changed_code(plan.folder):
         away = plan.folder / ".earlier"
         say(console, f"{run.changed_code[0]} has changed: {run.folder.name} goes to {away}, and anew")
-    count = 0
+    numbers = count(1)
 
     def on_end(done: Ended) -> None:
-        nonlocal count
-        count += 1
-        say(console, f"{count}/{total} {done.trial.name}: {outcome(done)}")
+        say(console, f"{next(numbers)}/{total} {done.trial.name}: {outcome(done)}")
 
     return run_search(plan, on_end) if plan.search else run_sweep(plan, on_end)
 
@@ -81,8 +77,8 @@ def show_tables(console: Console, plan: Plan, ended: Sequence[Ended]) -> None:
         run = read_run(plan.folder / done.trial.name)
         tables.setdefault(tuple(str(run.settings.get(key)) for key in SAME), []).append(run)
     for runs in tables.values():
-        known = {run.method for run in runs}
-        show_comparison(console, runs, plan.baseline if plan.baseline in known else None, None, None)
+        known = plan.baseline in {run.method for run in runs}
+        show_comparison(console, runs, plan.baseline if known else None)
     if len(tables) == 1:
         baseline = f" --baseline {plan.baseline}" if plan.baseline else ""
         again = f"anchorfl compare {plan.folder}/*{baseline} --page compare.html --table compare.tex"

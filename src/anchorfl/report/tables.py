@@ -7,18 +7,70 @@ from statistics import mean
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import JustifyMethod
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 from anchorfl.objective import label_entropy
 from anchorfl.report.console import printable
 from anchorfl.report.numbers import megabytes, percent, quantity
-from anchorfl.report.whole_words import WholeWords
 from anchorfl.runs import Summary
 
 STATISTICS_WIDTH, LABEL_WIDTH = 40, 6
 NAMED = 3
+UNLIMITED = 10_000
+
+
+class TitledTable(Table):
+    """A table under a title of any width.
+
+    Where it is too wide, the headings of numbers fold; where even that is too wide, everything does.
+    """
+
+    def __init__(self, heading: str) -> None:
+        super().__init__(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        self.heading = heading
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text(self.heading, style="table.title")
+        needed = widths(self, console)
+        for column in self.columns if needed.maximum > options.max_width else ():
+            if column.no_wrap:
+                column.header = str(column.header).replace(" ", "\n")
+            if needed.minimum > options.max_width:
+                column.no_wrap, column.min_width = False, None
+        yield from super().__rich_console__(console, options)
+
+
+def plain_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> TitledTable:
+    """Columns of words fold where they must; numbers never do."""
+    table = TitledTable(printable(title))
+    for number, heading in enumerate(headings):
+        cells = [row[number] for row in rows]
+        names = number == 0 and any(each[:1].isalpha() for each in cells)
+        if names or any(" " in each and "±" not in each for each in cells):
+            table.add_column(cell(heading), overflow="fold")
+        else:
+            widest = max(map(len, cells), default=0)
+            table.add_column(
+                cell(heading), justify="right", min_width=widest, no_wrap=True, overflow="fold"
+            )
+    for row in rows:
+        table.add_row(*map(cell, row))
+    return table
+
+
+def cell(text: str) -> str:
+    """As it is: no markup, nothing that commands a terminal."""
+    return escape(printable(text))
+
+
+def widths(table: Table, console: Console) -> Measurement:
+    """The least width at which every word is whole, and the one at which no cell folds."""
+    return console.measure(table, options=console.options.update(width=UNLIMITED))
 
 
 def partition_table(
@@ -54,15 +106,8 @@ def largest(row: NDArray[np.int64], class_names: Sequence[str]) -> str:
     return named + (f", +{len(order) - NAMED} more" if len(order) > NAMED else "")
 
 
-def best_client(local_accuracy: Sequence[float | None]) -> float | None:
-    """None where no client has a model of its own."""
-    return max((value for value in local_accuracy if value is not None), default=None)
-
-
 def result_table(summary: Summary) -> Table:
     """Final figures of a run, fusion by fusion, beside the best a single client does."""
-    table = new_table(f"{summary.method} on {summary.dataset}")
-    table.add_column("fusion")
     measures = {
         "accuracy, %": (summary.final_accuracy, percent),
         "balanced, %": (summary.balanced_accuracy, percent),
@@ -70,11 +115,11 @@ def result_table(summary: Summary) -> Table:
         "calibration error, %": (summary.calibration_error, percent),
         "ms per image": (summary.prediction_ms, quantity),
     }
-    for heading in measures:
-        table.add_column(heading, justify="right")
+    rows = []
     for number, name in enumerate(summary.final_accuracy or {}):
         cells = [written((values or {})[name]) for values, written in measures.values()]
-        table.add_row(cell(name) + (" (primary)" if number == 0 else ""), *cells)
+        rows.append([name + (" (primary)" if number == 0 else ""), *cells])
+    table = plain_table(["fusion", *measures], rows, f"{summary.method} on {summary.dataset}")
     alone = summary.best_client()
     if alone is not None:
         table.add_section()
@@ -86,38 +131,6 @@ def result_table(summary: Summary) -> Table:
         table.caption += f", {down} down for a second exchange"
     table.caption_justify = "left"
     return table
-
-
-def plain_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> WholeWords:
-    """Columns as wide as their cells; a long heading folds before a number is cut."""
-    table = new_table(title)
-    for number, heading in enumerate(headings):
-        widest = max((len(row[number]) for row in rows), default=0)
-        names = number == 0 and any(row[0][:1].isalpha() for row in rows)
-        prose = names or any(" " in row[number] for row in rows)
-        justify: JustifyMethod = "left" if prose else "right"
-        table.add_column(
-            cell(heading), justify=justify, min_width=None if prose else widest, overflow="fold"
-        )
-    for row in rows:
-        table.add_row(*map(cell, row))
-    return table
-
-
-def cell(text: str) -> str:
-    """As it is: no markup, nothing that commands a terminal."""
-    return escape(printable(text))
-
-
-def new_table(title: str) -> WholeWords:
-    return WholeWords(printable(title))
-
-
-def spreadsheet_cell(value: object) -> str:
-    """Text that a spreadsheet would take for a formula gets an apostrophe before it."""
-    text = str(value)
-    number = text.replace(".", "", 1).lstrip("+-").isdigit()
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") and not number else text
 
 
 def listing(rows: Sequence[tuple[str, str]]) -> Table:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
@@ -19,6 +18,7 @@ INCIDENTAL = (
     "out",
     "label",
     "track",
+    "model.save",
     "device",
     "threads",
     "data.root",
@@ -36,56 +36,32 @@ INCIDENTAL = (
 """Settings of where and how a run went, not of what was learned."""
 
 
-@dataclass(frozen=True)
 class RunFolder:
-    """config.yaml, partition.json, metrics.jsonl, summary.json, uploads/, figures/, report.html."""
+    """The paths of all that a run leaves."""
 
-    path: Path
-
-    @property
-    def config(self) -> Path:
-        return self.path / "config.yaml"
-
-    @property
-    def metrics(self) -> Path:
-        return self.path / "metrics.jsonl"
-
-    @property
-    def summary(self) -> Path:
-        return self.path / "summary.json"
-
-    @property
-    def partition(self) -> Path:
-        return self.path / "partition.json"
-
-    @property
-    def checkpoints(self) -> Path:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.yaml"
+        self.metrics = path / "metrics.jsonl"
+        self.summary = path / "summary.json"
+        self.partition = path / "partition.json"
+        self.page = path / "report.html"
+        self.figures = path / "figures"
+        self.model = path / "model.safetensors"
+        """The fused model."""
+        self.checkpoints = path / "checkpoints"
         """Exists as long as the run can go on from one."""
-        return self.path / "checkpoints"
+        self.uploads = path / "uploads"
+        self.frozen = self.uploads / "frozen.safetensors"
+        """The part of the network that training left alone and no upload contains, if any."""
+        self.start = self.uploads / "start.safetensors"
+        """What all sites started from and describe images by, if the run had one."""
 
     def checkpoint(self, position: int) -> Path:
         return self.checkpoints / f"round-{position:06d}.safetensors"
 
-    @property
-    def figures(self) -> Path:
-        return self.path / "figures"
-
-    @property
-    def page(self) -> Path:
-        return self.path / "report.html"
-
-    @property
-    def frozen(self) -> Path:
-        """The part of the network that training left alone and no upload contains, if any."""
-        return self.path / "uploads" / "frozen.safetensors"
-
-    @property
-    def start(self) -> Path:
-        """What all sites started from and describe images by, if the run had one."""
-        return self.path / "uploads" / "start.safetensors"
-
     def upload(self, client: int) -> Path:
-        return self.path / "uploads" / f"client-{client:03d}.safetensors"
+        return self.uploads / f"client-{client:03d}.safetensors"
 
     @staticmethod
     def create(out: str | None, name: str) -> RunFolder:
@@ -94,10 +70,7 @@ class RunFolder:
             return RunFolder(new_folder(Path("runs"), name))
         path = Path(out).expanduser()
         try:
-            if path.is_file():
-                raise UserError(f"out={path}: is a file; name a new folder")
-            if path.exists() and holds_anything(path):
-                raise UserError(f"out={path}: holds another run already; name a new folder")
+            refuse_used(path)
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(f"out={path}: cannot be made ({error.strerror})") from None
@@ -113,14 +86,6 @@ class RunFolder:
     def write_summary(self, summary: Summary) -> None:
         write_whole(self.summary, summary.to_json())
 
-    def write_uploads(self, uploads: Mapping[int, bytes], frozen: bytes | None) -> None:
-        """One file per client, and one of what they all leave out."""
-        (self.path / "uploads").mkdir(exist_ok=True)
-        for client, data in uploads.items():
-            write_whole(self.upload(client), data)
-        if frozen is not None:
-            write_whole(self.frozen, frozen)
-
     def read_uploads(self, sizes: list[int | None]) -> Iterator[bytes]:
         """The uploads of all clients that sent one, whose sizes the summary holds."""
         for client, size in enumerate(sizes):
@@ -129,6 +94,14 @@ class RunFolder:
                 if not file.is_file() or file.stat().st_size != size:
                     raise UserError(f"{file}: missing or incomplete")
                 yield file.read_bytes()
+
+
+def refuse_used(path: Path) -> None:
+    """UserError where a new folder cannot be made."""
+    if path.is_file():
+        raise UserError(f"out={path}: is a file; name a new folder")
+    if path.exists() and holds_anything(path):
+        raise UserError(f"out={path}: holds another run already; name a new folder")
 
 
 def holds_anything(folder: Path) -> bool:

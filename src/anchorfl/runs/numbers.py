@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 NONE = "-"
 """Where there is no number."""
 
@@ -23,3 +25,8 @@ def quantity(value: float | None) -> str:
 def counted(number: int, word: str) -> str:
     """1 round, 1,442 samples."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def top(values: Iterable[float | None]) -> float | None:
+    """The largest of those that are known."""
+    return max((value for value in values if value is not None), default=None)

@@ -12,15 +12,15 @@ from typing import Any
 
 from anchorfl.config import Config, TrainOptions
 from anchorfl.errors import UserError
+from anchorfl.methods import METHODS
 from anchorfl.objective import Balance
 from anchorfl.options import build
-from anchorfl.registry import METHODS
 from anchorfl.runs.folder import INCIDENTAL, RunFolder, text_of
-from anchorfl.runs.summary import Summary, check_accuracies, check_optional_numbers
+from anchorfl.runs.numbers import top
+from anchorfl.runs.summary import Summary, are_accuracies, are_numbers
 from anchorfl.settings import (
     build_align,
     import_named,
-    is_format_2,
     own_code,
     preset_settings,
     read_yaml,
@@ -28,6 +28,8 @@ from anchorfl.settings import (
 )
 
 Record = dict[str, Any]
+CHOSEN_BY_IMAGES = ("model.name", "train.batch_size")
+"""Settings that are chosen by the number and size of the images where nobody sets them."""
 
 
 @dataclass(frozen=True)
@@ -108,16 +110,13 @@ class Run:
     @cached_property
     def largest_lambda(self) -> float | None:
         """Of any client at the end of any round; None without lambda."""
-        tops = map(self.largest_lambda_of, self.clients)
-        return max((top for top in tops if top is not None), default=None)
+        return top(map(self.largest_lambda_of, self.clients))
 
     def largest_lambda_of(self, client: int) -> float | None:
         """The same of one client."""
         if self.lambda_reading is None:
             return None
-        records = self.clients.get(client, [])
-        values: list[float | None] = [each.get(self.lambda_reading) for each in records]
-        return max((value for value in values if value is not None), default=None)
+        return top(record.get(self.lambda_reading) for record in self.clients.get(client, []))
 
     @cached_property
     def warnings(self) -> list[Record]:
@@ -150,10 +149,21 @@ class Run:
         ignored = set(INCIDENTAL)
         if settings["partition.kind"] == "file":
             ignored |= {"data.validation", "partition.clients", "partition.public"}
-        for key, stored in sorted(self.settings.items()):  # an earlier version may not have had a key
+        ignored |= {key for key in CHOSEN_BY_IMAGES if settings.get(key) is None}
+        for key, stored in sorted(self.settings.items()):
             if key not in ignored and stored != settings.get(key):
                 return f"{key}={stored}, not {settings.get(key)}"
         return None
+
+    @property
+    def of_real_sites(self) -> bool:
+        """Whether a server made it of what sites sent; their images are not here."""
+        return "server" in (self.summary.environment or {})
+
+    @property
+    def sent(self) -> list[int]:
+        """The places of the sites that sent an upload."""
+        return [place for place, size in enumerate(self.summary.upload_bytes) if size is not None]
 
     @property
     def changed_code(self) -> list[str]:
@@ -165,6 +175,16 @@ class Run:
         """Itself, refused where the run left no summary."""
         if not self.summary.ended:
             raise UserError(f"{self.folder}: holds no run that ended (no valid summary.json)")
+        return self
+
+    def require_whole(self) -> Run:
+        """Itself, refused where it did not come to its end."""
+        status = self.require_end().summary.status
+        if self.unfinished:
+            resumes = f"anchorfl run {self.folder} resumes it"
+            raise UserError(f"{self.folder}: the run did not finish ({status}); {resumes}")
+        if status != "finished":
+            raise UserError(f"{self.folder}: the run did not finish ({status})")
         return self
 
 
@@ -181,13 +201,13 @@ def read_run(folder: str | PathLike[str], trust: bool = False) -> Run:
         raise UserError(f"{place.path}: is not a run's folder (no config.yaml){hint}")
     content = read_yaml(place.config, "preset")
     settings = preset_settings(content, place.config)
-    read = in_words_of_today if is_format_2(content) else text_of
     try:
-        metrics = [record_of(line) for line in complete_lines(read(place.metrics) or "")]
+        lines = (text_of(place.metrics) or "").split("\n")[:-1]  # the last may have been cut
+        metrics = [record_of(line) for line in lines]
     except (ValueError, TypeError, RecursionError):
         raise UserError(f"{place.metrics}: is corrupt") from None
     try:
-        text = read(place.summary)
+        text = text_of(place.summary)
         summary = Summary() if text is None else Summary.from_json(text)
     except (ValueError, TypeError, RecursionError):
         raise UserError(f"{place.summary}: is corrupt") from None
@@ -195,23 +215,18 @@ def read_run(folder: str | PathLike[str], trust: bool = False) -> Run:
 
 
 def code_in(content: Mapping[str, Any]) -> dict[str, str]:
-    """The hashes in a config.yaml, by file; none in those of earlier versions."""
+    """The hashes in a config.yaml, by file."""
     code = content.get("code")
     return {str(file): str(known) for file, known in code.items()} if isinstance(code, dict) else {}
 
 
 EVENTS = {
-    "client": ("round", "client", "samples", "base_loss", "lambda_raw"),
-    "round": ("round", "accuracy", "local_accuracy"),
-    "warning": ("kind", "message"),
-    "epoch": ("round", "client"),
+    "client": {"round", "client", "samples", "base_loss", "lambda_raw"},
+    "round": {"round", "accuracy", "local_accuracy"},
+    "warning": {"kind", "message"},
+    "epoch": {"round", "client"},
 }
 """What a line of each kind holds at least."""
-
-
-def complete_lines(text: str) -> list[str]:
-    """Without a last line that was cut: a full disk or a kill may end a file anywhere."""
-    return text.split("\n")[:-1]
 
 
 def complete_rounds(metrics: list[Record]) -> list[Record]:
@@ -226,28 +241,23 @@ def complete_rounds(metrics: list[Record]) -> list[Record]:
 
 def record_of(line: str) -> Record:
     """A line of metrics.jsonl; ValueError where it is none that a run writes."""
-    record = json.loads(line)
-    if not isinstance(record, dict) or not isinstance(record.get("event"), str):
-        raise ValueError("no event")
-    if record["event"] not in EVENTS:
-        raise ValueError("no event that is known")
-    if not all(
-        isinstance(record[key], int) for key in ("round", "client") if record.get(key) is not None
+    record: Any = json.loads(line)
+    if not is_record(record):
+        raise ValueError("no record of a run")
+    return dict(record)
+
+
+def is_record(record: Any) -> bool:
+    if not isinstance(record, dict) or record.get("event") not in EVENTS:
+        return False
+    event = record["event"]
+    places = (record.get("round"), record.get("client"))
+    if EVENTS[event] - record.keys() or not all(
+        each is None or isinstance(each, int) for each in places
     ):
-        raise ValueError("no number of a round or client")
-    if any(key not in record for key in EVENTS[record["event"]]):
-        raise ValueError("a key is missing")
-    if record["event"] == "client":
-        numbers = (value for key, value in record.items() if key != "event")
-        if not all(value is None or isinstance(value, int | float) for value in numbers):
-            raise ValueError("not a number")
-    if record["event"] == "round" and record["accuracy"] is not None:
-        check_accuracies(record["accuracy"])
-        check_optional_numbers(record["local_accuracy"])
-    return record
-
-
-def in_words_of_today(path: Path) -> str | None:
-    """A file of format 2: what was called feature-mean then has another name now."""
-    text = text_of(path)
-    return text and text.replace('"feature-mean"', '"normalised-feature-mean"')
+        return False
+    if event == "client":
+        return are_numbers([value for key, value in record.items() if key != "event"])
+    if event == "round" and record["accuracy"] is not None:
+        return are_accuracies(record["accuracy"]) and are_numbers(record["local_accuracy"])
+    return True

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
+
+from anchorfl.runs.numbers import top
 
 ByFusion = dict[str, float]
 
@@ -62,10 +64,9 @@ class Summary:
             raise ValueError("no summary")
         known = {item.name for item in fields(Summary)}
         found = {key: value for key, value in content.items() if key in known}
-        for key, check in CHECKS.items():
-            if found.get(key) is not None:
-                check(found[key])
-        check_sizes(found)
+        given = {key for key in CHECKS if found.get(key) is not None}
+        if not all(CHECKS[key](found[key]) for key in given) or not of_one_size(found):
+            raise ValueError("not what a summary holds")
         return Summary(**found)
 
     @property
@@ -77,7 +78,7 @@ class Summary:
 
     def best_client(self) -> float | None:
         """The best that a single client does."""
-        return max((value for value in self.local_accuracy or [] if value is not None), default=None)
+        return top(self.local_accuracy or [])
 
     def measured_on(self) -> str:
         """At real sites the fused model is measured on what every site held out."""
@@ -89,66 +90,67 @@ class Summary:
         return None if matrix is None else sum(map(sum, matrix))
 
 
-def check_accuracies(value: object) -> None:
+def is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and 0 <= value <= 1
+
+
+def are_accuracies(value: Any) -> bool:
     """By fusion, a share in 0..1."""
-    expect(isinstance(value, dict))
-    for name, share in value.items():  # type: ignore[attr-defined]
-        expect(isinstance(name, str) and isinstance(share, int | float) and 0 <= share <= 1)
+    if not isinstance(value, dict):
+        return False
+    return all(isinstance(name, str) and is_share(share) for name, share in value.items())
 
 
-def check_names(value: object) -> None:
-    expect(isinstance(value, list) and all(isinstance(name, str) for name in value))
+def are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
-def check_counts(value: object) -> None:
+def are_counts(value: Any) -> bool:
     """Rows of whole numbers, all of one length."""
-    expect(isinstance(value, list) and len({len(row) for row in value}) == 1)
-    expect(all(isinstance(count, int) and count >= 0 for row in value for count in row))  # type: ignore[attr-defined]
+    if not isinstance(value, list) or len({len(row) for row in value}) != 1:
+        return False
+    return all(isinstance(count, int) and count >= 0 for row in value for count in row)
 
 
-def check_confusion(value: object) -> None:
+def is_confusion(value: Any) -> bool:
     """By fusion, a square of counts."""
-    expect(isinstance(value, dict))
-    for matrix in value.values():  # type: ignore[attr-defined]
-        check_counts(matrix)
-        expect(len(matrix) == len(matrix[0]))
+    if not isinstance(value, dict):
+        return False
+    return all(are_counts(matrix) and len(matrix) == len(matrix[0]) for matrix in value.values())
 
 
-def check_optional_numbers(value: object) -> None:
+def are_numbers(value: Any) -> bool:
     """Of every client, or nothing."""
-    expect(isinstance(value, list))
-    expect(all(each is None or isinstance(each, int | float) for each in value))  # type: ignore[attr-defined]
+    known = (each is None or isinstance(each, int | float) for each in value)
+    return isinstance(value, list) and all(known)
 
 
-def check_optional_shares(value: object) -> None:
+def are_shares(value: Any) -> bool:
     """Of every client in 0..1, or nothing."""
-    check_optional_numbers(value)
-    expect(all(each is None or 0 <= each <= 1 for each in value))  # type: ignore[attr-defined]
+    return isinstance(value, list) and all(each is None or is_share(each) for each in value)
 
 
-def check_sizes(content: dict[str, Any]) -> None:
+def of_one_size(content: Mapping[str, Any]) -> bool:
     """Every table of counts has a column per class."""
-    names, tables = content.get("class_names"), list((content.get("confusion") or {}).values())
-    tables += [content["label_table"]] if content.get("label_table") else []
-    expect(len({len(table[0]) for table in tables} | ({len(names)} if names else set())) <= 1)
+    tables = [
+        *(content.get("confusion") or {}).values(),
+        content.get("label_table"),
+        [content.get("class_names")],
+    ]
+    return len({len(table[0]) for table in tables if table and table[0] is not None}) <= 1
 
 
-def expect(holds: bool) -> None:
-    if not holds:
-        raise ValueError("not what a summary holds")
-
-
-CHECKS: dict[str, Callable[[object], None]] = {
-    "final_accuracy": check_accuracies,
-    "peak_test_accuracy": check_accuracies,
-    "balanced_accuracy": check_accuracies,
-    "confusion": check_confusion,
-    "local_accuracy": check_optional_shares,
-    "site_accuracy": check_optional_shares,
-    "upload_bytes": check_optional_numbers,
-    "sites": check_names,
-    "class_names": check_names,
-    "warnings": check_names,
-    "label_table": check_counts,
+CHECKS: dict[str, Callable[[Any], bool]] = {
+    "final_accuracy": are_accuracies,
+    "peak_test_accuracy": are_accuracies,
+    "balanced_accuracy": are_accuracies,
+    "confusion": is_confusion,
+    "local_accuracy": are_shares,
+    "site_accuracy": are_shares,
+    "upload_bytes": are_numbers,
+    "sites": are_names,
+    "class_names": are_names,
+    "warnings": are_names,
+    "label_table": are_counts,
 }
 """Values of a summary by key, checked before anything uses them."""

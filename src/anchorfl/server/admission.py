@@ -12,31 +12,29 @@ from anchorfl.config import Config
 from anchorfl.data import ImageFacts
 from anchorfl.describe import NOT_SINGLE, Claim, factored_shapes, in_full, is_factored
 from anchorfl.errors import UserError
-from anchorfl.models import Runners
+from anchorfl.fusion import SKETCH, Fusion
+from anchorfl.messages import Description, Upload, complete, lacks
+from anchorfl.methods import METHODS
+from anchorfl.nn import Runners
 from anchorfl.randomness import generator
-from anchorfl.registry import METHODS, STATISTICS
-from anchorfl.server.fusion import SKETCH, Fusion
+from anchorfl.statistics import STATISTICS
 from anchorfl.tensors import Tensors, section
-from anchorfl.wire import Description, Upload, complete, lacks
 
 HEADER = 1_000_000
 """Bytes that a message may have beside its tensors."""
-MOST_SITES = 1_000_000
 PROBES = 16
 LARGEST_SCORE = 1e6
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """An upload that was not admitted; the number and name of its site where they could be read."""
+    """An upload that was not admitted; the name of its site where it could be read."""
 
     reason: str
-    site: int | None = None
-    name: str = ""
+    site: str = ""
 
     def __str__(self) -> str:
-        number = "?" if self.site is None else self.site
-        return f"the upload of {self.name or f'site {number}'}: {self.reason}"
+        return f"the upload of {self.site or 'an unknown site'}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -53,24 +51,26 @@ class Admission:
     described: int
     frozen: Callable[[str], Tensors] = lambda name: {}
 
-    def admit(self, data: bytes, task: str, present: Collection[int] = ()) -> Upload | Refusal:
-        """An upload that answers the task of this hash, from a site that is not yet present."""
-        if len(data) > self.largest():
-            return Refusal(f"has {len(data):,} bytes, more than {self.largest():,}")
-        try:
-            upload = Upload.from_bytes(data)
-        except UserError as error:
-            return Refusal(str(error))
+    def admit(self, upload: Upload, task: str, present: Collection[str] = ()) -> Upload | Refusal:
+        """An upload that answers the task of this hash, from a site that is not yet present.
+
+        It comes back complete, on the device that networks are on.
+        """
         if upload.task != task:
-            return Refusal("answers another task", upload.client, upload.site)
-        if upload.client in present:
-            return Refusal("this site has uploaded already", upload.client, upload.site)
-        reason = self.doubt_in_site(upload)
+            return Refusal("answers another task", upload.site)
+        if upload.site in present:
+            return Refusal("this site has uploaded already", upload.site)
+        reason = self.doubt_in_network(upload)
         if reason is None:
             frozen = {upload.network: self.frozen(upload.network)}
             upload = complete([upload], frozen, self.runners.device)[0]
             reason = self.doubt(upload, exchanges=1)
-        return upload if reason is None else Refusal(reason, upload.client, upload.site)
+        return upload if reason is None else Refusal(reason, upload.site)
+
+    def refuse_large(self, size: int) -> None:
+        """UserError for a message of more bytes than any upload can have."""
+        if size > self.largest():
+            raise UserError(f"has {size:,} bytes, more than {self.largest():,}")
 
     def largest(self) -> int:
         """Bytes of an upload with everything that the experiment asks for."""
@@ -88,11 +88,10 @@ class Admission:
 
     def needed(self, exchange: int) -> list[str]:
         """The statistics that are asked for in an exchange."""
-        needs = sorted(self.config.needs)
-        return [name for name in needs if STATISTICS.get(name).exchange == exchange]
+        return [name for name in self.config.needs if STATISTICS.get(name).exchange == exchange]
 
     def doubt(self, upload: Upload, exchanges: int, widths: Sequence[int] = ()) -> str | None:
-        """Why the upload of a possible site is refused, after one exchange or two.
+        """Why an upload is refused, after one exchange or two.
 
         `widths` are those of all encoders' features, for the second.
         """
@@ -102,9 +101,7 @@ class Admission:
             or self.doubt_in_statistics(upload, upload.statistics, range(1, exchanges + 1), widths)
         )
 
-    def doubt_in_site(self, upload: Upload) -> str | None:
-        if not 0 <= upload.client < MOST_SITES:
-            return "names no possible site"
+    def doubt_in_network(self, upload: Upload) -> str | None:
         if upload.network and upload.network not in self.runners.names:
             return f"is of {upload.network[:80]}, not of {', '.join(self.runners.names)}"
         trains = METHODS.get(self.config.method).trains
@@ -184,12 +181,12 @@ class Admission:
     ) -> None:
         """UserError where an answer to a second exchange, now part of its upload, cannot be true."""
         widths = self.widths_of(uploads)
-        answers = {each.client: each.statistics for each in descriptions}
+        answers = {each.site: each.statistics for each in descriptions}
         for upload in uploads:
-            own = {key: upload.statistics[key] for key in answers[upload.client]}
+            own = {key: upload.statistics[key] for key in answers[upload.site]}
             reason = self.doubt_in_statistics(upload, own, [2], widths)
             if reason is not None:
-                raise UserError(f"the description of site {upload.client}: {reason}")
+                raise UserError(f"the answer of {upload.site}: {reason}")
 
 
 def doubt_in_statistic(name: str, own: Tensors, claim: Claim) -> str | None:

@@ -6,20 +6,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
 
-from anchorfl.compute import synchronise
-from anchorfl.data import ImageStore
-from anchorfl.models import Encoder, Runners
+from anchorfl.compute import count_flops, synchronise
+from anchorfl.fusion import Fusion, Head, stacked
+from anchorfl.messages import Upload
+from anchorfl.nn import Runners
 from anchorfl.server.evaluation import Fused
-from anchorfl.server.fusion import Fusion, Head, stacked
-from anchorfl.tensors import section
-from anchorfl.wire import Upload
+from anchorfl.tensors import Encoder, section
 
 MEASURED, MEASURED_ON_CPU = 256, 4
 """Images that are timed together."""
@@ -46,13 +42,11 @@ def costs_of(
     fused: Mapping[str, Fused],
     uploads: Sequence[Upload],
     runners: Runners,
-    store: ImageStore,
+    pictures: Tensor,
 ) -> dict[str, Cost]:
     """A prediction takes its encoders, of which one of each network is measured, and the head."""
     device = runners.device
-    count = MEASURED_ON_CPU if device.type == "cpu" else MEASURED
-    some = torch.arange(min(len(store.labels), count), device=store.index_device)
-    images = store.take(some)[0].float() / 255
+    images = pictures[: MEASURED_ON_CPU if device.type == "cpu" else MEASURED]
     trained = {upload.network: upload.encoder for upload in uploads if upload.trained}
     runners.evaluation_mode(trained.values())
     features = {name: runners.encode(encoder, images) for name, encoder in trained.items()}
@@ -91,34 +85,6 @@ def measured(compute: Callable[[int], object], count: int, device: torch.device)
         synchronise(device)
         seconds.append(time.perf_counter() - started)
     return 1000 * min(seconds) / count, flops
-
-
-class FlopCount(TorchDispatchMode):
-    """torch's FlopCounterMode without its parts, and without its import of a compiler, two seconds."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.total = 0
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        found = func(*args, **(kwargs or {}))
-        formula = flop_registry.get(func.overloadpacket)
-        if formula is not None:
-            self.total += formula(*args, **(kwargs or {}), out_val=found)
-        return found
-
-
-@torch.no_grad()
-def count_flops(compute: Callable[[], object]) -> int:
-    with FlopCount() as counter:
-        compute()
-    return int(counter.total)
 
 
 def sent_bytes(fusion: Fusion, uploads: Sequence[Upload]) -> float:

@@ -10,34 +10,34 @@ from torch import Tensor
 
 from anchorfl.describe import full_gram, in_full, projections, triangle
 from anchorfl.errors import UserError
-from anchorfl.registry import STATISTICS
+from anchorfl.messages import Upload
+from anchorfl.statistics import STATISTICS
 from anchorfl.tensors import Tensors, prefixed, section
-from anchorfl.wire import Upload
 
 
-def without(uploads: Sequence[Upload], gone: Collection[int]) -> list[Upload]:
+def without(uploads: Sequence[Upload], gone: Collection[str]) -> list[Upload]:
     """The others' uploads as if some sites had never been there.
 
     What a site sent goes with its upload. What the others said of its encoder, in a second exchange,
     are rows and columns of their sums.
     """
-    present = {upload.client for upload in uploads}
+    present = {upload.site for upload in uploads}
     for site in gone:
         if site not in present:
-            there = ", ".join(map(str, sorted(present)))
+            there = ", ".join(sorted(present))
             raise UserError(f"--without {site}: there are uploads of {there}")
     if not present - set(gone):
         raise UserError("--without: nobody is left")
     columns = columns_of([upload for upload in uploads if upload.trained], gone)
-    return [forgetting(upload, columns) for upload in uploads if upload.client not in gone]
+    return [forgetting(upload, columns) for upload in uploads if upload.site not in gone]
 
 
-def columns_of(uploads: Sequence[Upload], gone: Collection[int]) -> Tensor | None:
+def columns_of(uploads: Sequence[Upload], gone: Collection[str]) -> Tensor | None:
     """Whether each column of a joint description stays; None where they cannot be told apart."""
     widths = [upload.prototypes.shape[1] for upload in uploads]
     if any(matrix is not None for matrix in projections(widths)):
         return None
-    stays = [torch.full((upload.prototypes.shape[1],), upload.client not in gone) for upload in uploads]
+    stays = [torch.full((upload.prototypes.shape[1],), upload.site not in gone) for upload in uploads]
     return torch.cat(stays) if stays else torch.ones(0, dtype=torch.bool)
 
 

@@ -15,9 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anchorfl.registry import STATISTICS
-from anchorfl.server.fusion import Fusion
-from anchorfl.wire import Upload
+from anchorfl.fusion import Fusion
+from anchorfl.messages import Upload
+from anchorfl.statistics import STATISTICS
 
 SUMS = "sketch_moments"
 MEANS = "class_means"
@@ -32,7 +32,7 @@ class Belief:
     """Uploads as they are believed, the sites that are not, and why, in words."""
 
     uploads: Sequence[Upload]
-    silenced: frozenset[int] = frozenset()
+    silenced: frozenset[str] = frozenset()
     doubts: list[str] = field(default_factory=list)
 
     def of(self, fusion: Fusion) -> list[Upload]:
@@ -41,8 +41,8 @@ class Belief:
         Where all described their samples under everybody's encoders they stay, and count for nothing.
         """
         if any(STATISTICS.get(need).exchange == 2 for need in fusion.needs):
-            return [silent(each) if each.client in self.silenced else each for each in self.uploads]
-        return [each for each in self.uploads if each.client not in self.silenced]
+            return [silent(each) if each.site in self.silenced else each for each in self.uploads]
+        return [each for each in self.uploads if each.site not in self.silenced]
 
 
 def silent(upload: Upload) -> Upload:
@@ -96,7 +96,7 @@ def trimmed(uploads: Sequence[Upload], min_count: int) -> Belief:
         far = (own - own.median(dim=0).values).norm(dim=1)
         for place in (far > FAR * far.median().clamp(min=1e-6)).nonzero()[:, 0]:
             dropped[owners[place], label] = True
-            site = uploads[int(owners[place])].client
+            site = uploads[int(owners[place])].site
             doubts.append(f"site {site} is not believed of class {label}: its mean lies far off")
     kept = [
         without_classes(each, row) if row.any() else each
@@ -141,12 +141,12 @@ def cross_checked(uploads: Sequence[Upload], min_count: int) -> Belief:
         }
         worst = max(sites, key=lambda site: len(opponents[site]))
         against = opponents[worst] - {worst}
-        names = ", ".join(str(uploads[other].client) for other in sorted(against))
+        names = ", ".join(str(uploads[other].site) for other in sorted(against))
         if any(len(opponents[other]) >= len(opponents[worst]) for other in against):
-            doubts.append(f"sites {uploads[worst].client} and {names} contradict each other")
+            doubts.append(f"sites {uploads[worst].site} and {names} contradict each other")
             break
         silenced.append(worst)
-        doubts.append(f"site {uploads[worst].client} is left out: sites {names} contradict it")
+        doubts.append(f"site {uploads[worst].site} is left out: sites {names} contradict it")
         pairs = {pair for pair in pairs if worst not in pair}
     kept = []
     blind = [place for place, upload in enumerate(uploads) if not tells_apart(upload, min_count)]
@@ -156,10 +156,10 @@ def cross_checked(uploads: Sequence[Upload], min_count: int) -> Belief:
     for place, upload in enumerate(uploads):
         if place not in silenced and place in blind:
             why = "it cannot tell its own classes apart"
-            doubts.append(f"the encoder of site {upload.client} is left out: {why}")
+            doubts.append(f"the encoder of site {upload.site} is left out: {why}")
             upload = without_means(upload)
         kept.append(upload)
-    return Belief(kept, frozenset(uploads[place].client for place in silenced), doubts)
+    return Belief(kept, frozenset(uploads[place].site for place in silenced), doubts)
 
 
 def contradictions(means: Tensor, counts: Tensor) -> set[tuple[int, int]]:

@@ -1,20 +1,21 @@
-"""Presets and the config.yaml of runs, also of earlier formats, as settings."""
+"""Presets and the config.yaml of runs as settings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from anchorfl.config import CONFIG_FORMAT, DataOptions
+from anchorfl.config import CONFIG_FORMAT
 from anchorfl.errors import UserError
-from anchorfl.registry import DATASETS, METHODS, suggestion
-from anchorfl.settings.resolving import flatten, usual_crop
+from anchorfl.registry import suggestion
+from anchorfl.settings.resolving import flatten
 
 BESIDE_SETTINGS = ("format", "code")
 """What config.yaml holds that is no setting."""
+ALWAYS = {"data", "partition", "model", "train", "upload", "seed", "device"}
+"""What the config.yaml of a run has held in every format; the first did not name itself."""
 PRESETS = Path(__file__).parents[1] / "presets"
 """The presets and sweeps that come with the package."""
 
@@ -63,48 +64,7 @@ def preset_settings(content: Any, path: Path) -> dict[str, object]:
     """The settings in a preset's content."""
     if not isinstance(content, dict) or not isinstance(content.get("method"), str):
         raise UserError(f"preset {path}: needs a line such as method: v4")
-    settings = flatten({key: value for key, value in content.items() if key not in BESIDE_SETTINGS})
-    if "upload.sketch_filters" in settings:  # its name up to format 3
-        settings["describe.filters"] = settings.pop("upload.sketch_filters")
-    earlier = format_of(content) if "device" in content else CONFIG_FORMAT
-    if earlier < 5:
-        settings.pop("fusion.sketch-guided.ridge", None)  # its guide, up to format 3
-        settings.pop("fusion.sketch-guided.guidance", None)  # scaled otherwise, up to format 4
-    if earlier < 6:
-        settings = {**whole_images(settings), **settings}
-    return of_format_2(settings) if is_format_2(content) else settings
-
-
-def format_of(content: Mapping[str, object]) -> int:
-    """Of the config.yaml of a run; up to format 2 none is written."""
-    written = content.get("format", 2)
-    return written if isinstance(written, int) else CONFIG_FORMAT
-
-
-def whole_images(settings: Mapping[str, object]) -> dict[str, object]:
-    """What runs up to format 5, and tasks, meant where no data set had a crop and a zoom of its own."""
-    name, size = str(settings.get("data.name")), settings.get("data.size")
-    own = DATASETS.get(name).size if name in DATASETS else None
-    pixels = own or (size if isinstance(size, int) else DataOptions.size)
-    return {"data.crop": usual_crop(pixels), "model.zoom": 1.0}
-
-
-def is_format_2(content: Mapping[str, object]) -> bool:
-    """Whether this is the config.yaml of a run (its device is always written) from before format 3."""
-    return "format" not in content and "device" in content
-
-
-def of_format_2(settings: dict[str, object]) -> dict[str, object]:
-    """The config.yaml of a run from before format 3, in today's words.
-
-    Alignment then pulled the batch's classes alone, V11 annealed by the epoch, and feature-mean
-    normalised each client's features first.
-    """
-    entry = METHODS.get(str(settings["method"]))
-    if entry.target == "etf":
-        settings.setdefault("align.classes", "batch")
-    if "align.progress" in entry.defaults:
-        settings.setdefault("align.progress", "epoch")
-    names = [name.strip() for name in str(settings.get("fusion", "")).split(",") if name.strip()]
-    renamed = ["normalised-feature-mean" if name == "feature-mean" else name for name in names]
-    return {**settings, "fusion": ",".join(renamed)} if names else settings
+    written = content.get("format", 1 if content.keys() >= ALWAYS else CONFIG_FORMAT)
+    if written != CONFIG_FORMAT:
+        raise UserError(f"{path}: is of format {written}; this anchorfl reads format {CONFIG_FORMAT}")
+    return flatten({key: value for key, value in content.items() if key not in BESIDE_SETTINGS})

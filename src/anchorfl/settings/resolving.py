@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
-from anchorfl.config import (
-    DEFAULT_FUSION,
-    SECTIONS,
-    Config,
-    DataOptions,
-    DescribeOptions,
-    FlowerOptions,
-    GeneralOptions,
-    ModelOptions,
-    PartitionOptions,
-    ServerOptions,
-    TrainOptions,
-    UploadOptions,
-)
+from anchorfl.config import DEFAULT_FUSION, SECTIONS, Config, DataOptions, GeneralOptions
 from anchorfl.errors import UserError
-from anchorfl.methods import Method
-from anchorfl.options import build, key_of, unknown_key
-from anchorfl.registry import (
-    ALIGN_TARGETS,
-    BALANCES,
-    BASE_TERMS,
-    DATASETS,
-    FUSIONS,
-    METHODS,
-)
-from anchorfl.settings.own_code import listed_fusions
+from anchorfl.methods import METHODS, Method
+from anchorfl.objective import ALIGN_TARGETS, BALANCES, BASE_TERMS, AlignTarget, Balance
+from anchorfl.options import as_mapping, build, key_of, unknown_key
+from anchorfl.settings.user_code import listed_fusions
 
-if TYPE_CHECKING:
-    from anchorfl.objective import AlignTarget, Balance
-
+T = TypeVar("T")
 SMALL_IMAGE, TINY_IMAGE = 28, 16
 
 
@@ -44,10 +22,8 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
     """{"train": {"rounds": 3}} -> {"train.rounds": 3}."""
     flat: dict[str, object] = {}
     for key, value in settings.items():
-        if isinstance(value, Mapping):
-            flat.update(flatten(value, f"{prefix}{key}."))
-        else:
-            flat[f"{prefix}{key}"] = value
+        nested = isinstance(value, Mapping)
+        flat |= flatten(value, f"{prefix}{key}.") if nested else {f"{prefix}{key}": value}
     return flat
 
 
@@ -62,44 +38,74 @@ def parse_words(words: list[str]) -> dict[str, object]:
     return settings
 
 
-def resolve(method: str, settings: Mapping[str, object]) -> Config:
-    """Defaults < data set < method < settings, checked; what was left unset is filled in."""
+def resolve(
+    method: str, settings: Mapping[str, object], needs: tuple[str, ...] | None = None
+) -> Config:
+    """Defaults < data set < method < settings, checked; what was left unset is filled in.
+
+    A site is told what an upload `needs`; what a server makes of it is not looked at there.
+    """
+    from anchorfl.data import DATASETS, PARTITIONS
+
     entry = METHODS.get(method)
     check_words(method, settings)
     dataset = DATASETS.get(str(settings.get("data.name", DataOptions.name)), "data.name")
     grouped = by_section({**dataset.defaults, **entry.defaults, **settings}, method)
     for term in entry.base_terms:
         BASE_TERMS.get(term)
-    model = build(ModelOptions, grouped["model"], "model")
-    fusion = grouped[""].pop("fusion", default_fusions(len(model.names) > 1))
+    fusions = listed_fusions(grouped[""].pop("fusion", None))
     general = build(GeneralOptions, grouped[""], "")
-    data = build(DataOptions, grouped["data"], "data")
-    if data.flip is None:
-        data = replace(data, flip=dataset.flip)
-    pixels = dataset.size or data.size
-    if data.crop is None:
-        data = replace(data, crop=usual_crop(pixels))
-    train = build(TrainOptions, grouped["train"], "train")
+    parts: dict[str, Any] = {name: build(kind, grouped[name], name) for name, kind in SECTIONS.items()}
+    pixels = dataset.size or parts["data"].size
+    parts["data"] = filled(parts["data"], flip=dataset.flip, crop=usual_crop(pixels))
+    sums = "fp8" if parts["model"].weights is not None else "fp32"
+    parts["describe"] = filled(parts["describe"], filters=usual_filters(pixels), sums=sums)
+    encoders = parts["model"].name and ",".join(map(in_full, parts["model"].names))
+    parts["model"] = replace(parts["model"], name=encoders)
+    if needs is None and not fusions:
+        fusions = usual_fusions(len(parts["model"].names) > 1)
     align, target = build_align(entry, grouped["align"])
-    align.check(train.local_epochs)
-    partition = fill_partition(grouped["partition"], general.seed)
+    align.check(parts["train"].local_epochs)
+    partition = filled(parts["partition"], seed=general.seed)  # the draw's is the experiment's
+    if partition.file is not None and "kind" not in grouped["partition"]:
+        partition = replace(partition, kind="file")
+    if partition.file is not None and partition.kind != "file":
+        raise UserError(f"partition.file={partition.file}: needs partition.kind=file")
+    parts["partition"] = partition
+    PARTITIONS.get(partition.kind, "partition.kind")
     if target is not None and target.needs_public and partition.kind != "file" and not partition.public:
         raise UserError(f"partition.public=0: method {method} needs a public share, such as 0.1")
-    return Config(
+    config = Config(
         method=method,
-        data=data,
-        partition=partition,
-        model=fill_model(grouped["model"], pixels),
-        train=train,
-        upload=build(UploadOptions, grouped["upload"], "upload"),
-        describe=fill_describe(grouped["describe"], pixels, model.weights is not None),
-        server=build(ServerOptions, grouped["server"], "server"),
-        flower=build(FlowerOptions, grouped["flower"], "flower"),
+        **parts,
         align=align,
         target=target,
-        fusion=resolve_fusions(fusion, grouped["fusion"]),
+        fusion=options_by_fusion(fusions, grouped["fusion"]),
+        needs=needs or (),
         general=general,
     )
+    if dataset.size is not None:  # of the user's own images it is left to their number
+        config = fill_by_images(config, dataset.size, USUAL_BATCH * STEPS * config.partition.clients)
+    return config if needs is not None else with_fusions(config)
+
+
+def usual_fusions(mixed: bool) -> list[str]:
+    """Of different encoders, those alone that can be made of them."""
+    from anchorfl.fusion import FUSIONS
+
+    return [name for name in DEFAULT_FUSION.split(",") if not mixed or FUSIONS.get(name).mixes]
+
+
+def with_fusions(config: Config) -> Config:
+    """The server's part: its fusions, checked, and what they need of an upload."""
+    from anchorfl.fusion import built_fusions
+
+    built = built_fusions(config.fusion)
+    needs = set(METHODS.get(config.method).needs).union(*(each.needs for each in built.values()))
+    if config.server.robust != "off":
+        needs.add("sketch_moments")
+    fusion = {name: as_mapping(each) for name, each in built.items()}
+    return replace(config, fusion=fusion, needs=tuple(sorted(needs)))
 
 
 def check_words(method: str, settings: Mapping[str, object]) -> None:
@@ -136,6 +142,18 @@ def align_keys(method: Method) -> list[str]:
     return [*option_keys(BALANCES.get(method.balance)), *(option_keys(target) if target else [])]
 
 
+def refuse_unused(words: Iterable[str], *datasets: str) -> None:
+    """A key of the user's that no data set of the run, or of the sweep, reads."""
+    from anchorfl.data import DATASETS
+
+    known = [DATASETS.get(name) for name in datasets]
+    unread = {"data.root"} if all(spec.embedded for spec in known) else set()
+    if all(spec.size is not None for spec in known):
+        unread |= {"data.size", "data.holdout"}
+    for key in unread & set(words):
+        raise UserError(f"{key}: nothing reads it with data.name={', '.join(dict.fromkeys(datasets))}")
+
+
 def refuse_other_methods_keys(method: str, values: Mapping[str, object]) -> None:
     """An align key that this method lacks and others have is no misspelling: name the others."""
     own = set(all_keys(method))
@@ -153,6 +171,9 @@ def by_section(settings: Mapping[str, object], method: str) -> dict[str, dict[st
     general = {"fusion", *option_keys(GeneralOptions)}
     for key, value in settings.items():
         section, dot, name = key.partition(".") if "." in key else ("", "", key)
+        if key == "model" and str(value).lower() in ("on", "off", "true", "false"):  # YAML reads off
+            section, dot, name = "model", ".", "save"
+            value = str(value).lower() in ("on", "true")
         if not dot and name in (*SECTIONS, "align"):
             raise UserError(f"{key}={value}: {key} is a section; write {key}.KEY=VALUE")
         if section not in grouped or (not dot and name not in general):
@@ -161,22 +182,27 @@ def by_section(settings: Mapping[str, object], method: str) -> dict[str, dict[st
     return grouped
 
 
-def fill_partition(values: Mapping[str, object], seed: int) -> PartitionOptions:
-    """A file implies its kind; the draw's seed is the experiment's unless it has its own."""
-    options = build(PartitionOptions, values, "partition")
-    if options.file is not None and "kind" not in values:
-        options = replace(options, kind="file")
-    if options.file is not None and options.kind != "file":
-        raise UserError(f"partition.file={options.file}: needs partition.kind=file")
-    return options if options.seed is not None else replace(options, seed=seed)
+FEW_IMAGES, USUAL_BATCH, TASK_BATCH = 5_000, 512, 64
+SMALLEST_BATCH, STEPS = 32, 16
 
 
-def fill_model(values: Mapping[str, object], pixels: int) -> ModelOptions:
-    """A model by size where none is named; a user's file under its full path."""
-    options = build(ModelOptions, values, "model")
-    if options.name is None:
-        return replace(options, name="small-cnn" if pixels <= SMALL_IMAGE else "resnet18")
-    return replace(options, name=",".join(in_full(name) for name in options.names))
+def fill_by_images(config: Config, pixels: int, images: int | None) -> Config:
+    """An encoder and a batch size where none is set, by what is trained on and never by the machine.
+
+    Few images teach a large network little, and one batch of all of them would be a round's only step:
+    a batch is a sixteenth of a client's share, a power of two from 32 to 512. Of a task nobody knows
+    how many images its sites hold (None).
+    """
+    name, size = config.model.name, config.train.batch_size
+    if name is None:
+        small = pixels <= SMALL_IMAGE or (images is not None and images < FEW_IMAGES)
+        name = "small-cnn" if small else "resnet18"
+    if size is None and images is None:
+        size = TASK_BATCH
+    elif size is None:
+        share = (images or 0) // config.partition.clients // STEPS
+        size = min(max(1 << share.bit_length(), SMALLEST_BATCH), USUAL_BATCH)
+    return replace(config.replace_train(batch_size=size), model=replace(config.model, name=name))
 
 
 def in_full(name: str) -> str:
@@ -184,11 +210,10 @@ def in_full(name: str) -> str:
     return f"{Path(place).expanduser().absolute()}:{attribute}" if place.endswith(".py") else name
 
 
-def fill_describe(values: Mapping[str, object], pixels: int, started: bool) -> DescribeOptions:
-    """A sketch by size where none is named: its moments grow with the filters squared."""
-    options = build(DescribeOptions, values, "describe")
-    filters = options.filters or usual_filters(pixels)
-    return replace(options, filters=filters, sums=options.sums or ("fp8" if started else "fp32"))
+def filled(options: T, **usual: object) -> T:
+    """The options, with what is usual for those left unset."""
+    unset = {name: value for name, value in usual.items() if getattr(options, name) is None}
+    return replace(options, **unset)  # type: ignore[type-var]
 
 
 def usual_crop(pixels: int) -> float:
@@ -197,30 +222,23 @@ def usual_crop(pixels: int) -> float:
 
 
 def usual_filters(pixels: int) -> int:
+    """A sketch by the size of the images: its moments grow with the filters squared."""
     return 32 if pixels < TINY_IMAGE else 128
 
 
-def default_fusions(mixed: bool) -> str:
-    """Of different encoders, those alone that can be made of them."""
-    names = DEFAULT_FUSION.split(",")
-    return ",".join(name for name in names if not mixed or FUSIONS.get(name).mixes)
-
-
-def resolve_fusions(names: object, options: Mapping[str, object]) -> dict[str, Any]:
-    """`fusion=a,b` and `fusion.a.q=0.5` -> one object each, the first the primary."""
-    chosen = {name: FUSIONS.get(name, "fusion") for name in dict.fromkeys(listed_fusions(names))}
-    if not chosen:
-        raise UserError(f"fusion={names}: name at least one of {', '.join(FUSIONS.names())}")
-    own: dict[str, dict[str, object]] = {name: {} for name in chosen}
+def options_by_fusion(
+    names: Sequence[str], options: Mapping[str, object]
+) -> dict[str, Mapping[str, object]]:
+    """`fusion=a,b` and `fusion.a.q=0.5` -> the options of each, the first the primary."""
+    own: dict[str, dict[str, object]] = {name: {} for name in names}
     for key, value in options.items():
         name, _, item = key.rpartition(".")
         if not name:
             raise UserError(f"fusion.{key}={value}: is no option; write fusion.{key}.OPTION=VALUE")
         if name not in own:
-            FUSIONS.get(name)
-            raise UserError(f"fusion.{key}={value}: {name} is not among fusion={names}")
+            raise UserError(f"fusion.{key}={value}: {name} is not among fusion={','.join(names)}")
         own[name][item] = value
-    return {name: build(kind, own[name], f"fusion.{name}") for name, kind in chosen.items()}
+    return dict(own)
 
 
 def all_keys(method: str) -> list[str]:

@@ -12,16 +12,17 @@ from torch import Tensor
 
 from anchorfl.compute import choose_device, images_at_once, working_precision
 from anchorfl.config import Config
-from anchorfl.data import ImageFacts, ImageStore, Shape, Split, synthetic_pictures
+from anchorfl.data import ImageFacts, Shape, Split, synthetic_pictures
 from anchorfl.describe import Describer, Sketch, Stages, in_eight_bits, principal_basis
-from anchorfl.engine import stepper_for
 from anchorfl.errors import UserError
 from anchorfl.files import write_whole
-from anchorfl.models import build_encoder, public_name
+from anchorfl.loop import stepper_for
+from anchorfl.messages import Start, digest, pack, unpack
+from anchorfl.nn import build_encoder, public_name
+from anchorfl.prepare import Setup, new_task
 from anchorfl.settings import resolve, usual_crop, usual_filters
-from anchorfl.site import Client, Trainer
+from anchorfl.site import Site, Trainer
 from anchorfl.tensors import Tensors
-from anchorfl.wire import Start, Task, digest, pack, unpack
 
 FIRST = 100
 """Pictures that must be the same where a making that was cut off goes on."""
@@ -63,8 +64,11 @@ def make_start(
     """
     device = choose_device("auto")
     facts = facts_of(options)
+    config = config_of(options, device)
+    trainer = Trainer(Setup(new_task(config, facts), config), device, stepper_for(config, device))
     images = synthetic_pictures(options.pictures, options.shape, options.seed, device)
-    trainer, client = begin(options, facts, images, device)
+    labels = np.zeros(len(images), dtype=np.int64)  # all of one class: the method reads no label
+    client = Site(trainer, Split(images.numpy(), labels), "0")
     same = digest(asdict(options), {**trainer.task.tensors(), "pictures": images[:FIRST]})
     begun = go_on(keep, same, client) if keep else 0
     on_pictures(begun * options.pictures)
@@ -89,18 +93,6 @@ def facts_of(options: StartOptions) -> ImageFacts:
     return ImageFacts(options.shape, 1, tuple(mean), tuple(std))
 
 
-def begin(
-    options: StartOptions, facts: ImageFacts, images: Tensor, device: torch.device
-) -> tuple[Trainer, Client]:
-    """A client whose samples are the pictures, all of one class, in a method that reads no label."""
-    config = config_of(options, device)
-    task = Task.prepare(config, facts)
-    trainer = Trainer(task, device, stepper_for(config, device))
-    labels = np.zeros(len(images), dtype=np.int64)
-    store = ImageStore(Split(images.numpy(), labels), device)
-    return trainer, Client(0, trainer, store, np.arange(len(images)), facts.classes)
-
-
 def config_of(options: StartOptions, device: torch.device) -> Config:
     settings: dict[str, object] = {
         "model.name": options.encoder,
@@ -121,7 +113,7 @@ def config_of(options: StartOptions, device: torch.device) -> Config:
     return replace(config, train=replace(config.train, precision=precision))
 
 
-def go_on(file: Path, same: str, client: Client) -> int:
+def go_on(file: Path, same: str, client: Site) -> int:
     """The epochs that were done before; 0 where the file is missing, damaged or of another start."""
     try:
         content, tensors = unpack("start in the making", file.read_bytes())

@@ -26,9 +26,10 @@ import torch
 from anchorfl.compute import cores
 from anchorfl.config import Config
 from anchorfl.errors import UserError
-from anchorfl.registry import METHODS, suggestion
+from anchorfl.methods import METHODS
+from anchorfl.registry import suggestion
 from anchorfl.runs import folder_name
-from anchorfl.settings import flatten, import_named, read_yaml, resolve
+from anchorfl.settings import flatten, import_named, read_yaml, refuse_unused, resolve
 
 KEYS = ("settings", "list", "grid", "search", "at_once", "out", "baseline")
 RUNS_ON_A_GPU = 2
@@ -64,6 +65,7 @@ class Plan:
         """Every alternative with every combination of the grid, each checked as a run is."""
         varied = list(dict.fromkeys([*itertools.chain(*self.alternatives), *self.grid]))
         found: dict[str, Trial] = {}
+        datasets = []
         for alternative in self.alternatives:
             for values in itertools.product(*self.grid.values()):
                 chosen = dict(zip(self.grid, values, strict=True))
@@ -74,8 +76,9 @@ class Plan:
                 trial = Trial(short_name(shown, varied), {**self.settings, **label, **own})
                 if trial.name in found:
                     raise UserError(f"two runs of the sweep are the same: {trial.name}")
-                trial.config(self.folder)
+                datasets.append(trial.config(self.folder).data.name)
                 found[trial.name] = trial
+        refuse_unused([*self.settings, *varied], *datasets)
         return list(found.values())
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
@@ -17,11 +17,11 @@ from threading import Thread
 import torch
 
 from anchorfl.compute import cores
-from anchorfl.engine import run_in_folder
 from anchorfl.errors import UserError
 from anchorfl.files import locked
 from anchorfl.runs import Run, put_aside, put_away, read_run
 from anchorfl.settings import flatten
+from anchorfl.simulate import run_in_folder
 from anchorfl.sweep.plan import Plan, Trial
 
 
@@ -40,8 +40,22 @@ class Ended:
 
 def run_sweep(plan: Plan, on_end: Callable[[Ended], None]) -> list[Ended]:
     """All runs of a grid or list; what finished in an earlier start is not run again."""
+    trials, waiting = plan.trials(), []
+    ended: dict[str, Ended] = {}
     with claimed(plan.folder):
-        return run_all(plan, on_end)
+        for trial in trials:
+            finished = earlier(plan.folder / trial.name, trial)
+            if finished is None:
+                waiting.append(trial)
+            else:
+                ended[trial.name] = finished
+                on_end(finished)
+        feed = iter(waiting)
+        with closing(results(plan, lambda: next(feed, None))) as found:
+            for done in found:
+                ended[done.trial.name] = done
+                on_end(done)
+    return [ended[trial.name] for trial in trials]
 
 
 @contextmanager
@@ -50,25 +64,6 @@ def claimed(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         yield
-
-
-def run_all(plan: Plan, on_end: Callable[[Ended], None]) -> list[Ended]:
-    trials, ended = plan.trials(), []
-    waiting = []
-    for trial in trials:
-        finished = earlier(plan.folder / trial.name, trial)
-        if finished is None:
-            waiting.append(trial)
-        else:
-            ended.append(finished)
-            on_end(finished)
-    feed = iter(waiting)
-    with Workers(plan) as workers:
-        for done in workers.through(lambda: next(feed, None)):
-            ended.append(done)
-            on_end(done)
-    order = {trial.name: number for number, trial in enumerate(trials)}
-    return sorted(ended, key=lambda each: order[each.trial.name])
 
 
 def by_changed_code(folder: Path) -> list[Run]:
@@ -109,42 +104,23 @@ def summarised(trial: Trial, run: Run, skipped: bool) -> Ended:
     return Ended(trial, *figures, stopped=stopped, skipped=skipped)
 
 
-class Workers:
-    """Processes that each run one experiment after another, a share of the cores each."""
+def results(plan: Plan, ask: Callable[[], Trial | None]) -> Generator[Ended]:
+    """Run what `ask` gives until it gives None, `at_once` at a time; yields as they end.
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.pool = self._start()
-
-    def _start(self) -> ProcessPoolExecutor:
-        threads = max(1, cores() // self.plan.at_once)
-        context = get_context("spawn")
-        return ProcessPoolExecutor(self.plan.at_once, context, initializer=begin, initargs=(threads,))
-
-    def __enter__(self) -> Workers:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Wait for what is running; not where the user or an error ends the sweep."""
-        self.pool.shutdown(wait=False, cancel_futures=True)
-        if kind is not None:
-            for process in active_children():
-                process.terminate()
-        self.pool.shutdown()
-
-    def through(self, ask: Callable[[], Trial | None]) -> Iterator[Ended]:
-        """Run what `ask` gives until it gives None, `at_once` at a time; yields as they end."""
-        running: dict[Future[Ended], Trial] = {}
-        more = True
+    What is running ends where the user or an error ends the sweep.
+    """
+    pool = processes(plan.at_once)
+    running: dict[Future[Ended], Trial] = {}
+    more = True
+    try:
         while more or running:
-            while more and len(running) < self.plan.at_once:
+            while more and len(running) < plan.at_once:
                 trial = ask()
                 more = trial is not None
                 if trial is not None:
-                    running[self.pool.submit(run_trial, trial, self.plan.folder)] = trial
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
+                    running[pool.submit(run_trial, trial, plan.folder)] = trial
             died = False
-            for future in done:
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
                 trial = running.pop(future)
                 try:
                     yield future.result()
@@ -152,7 +128,20 @@ class Workers:
                     died = True
                     yield Ended(trial, 0.0, {}, error="its process died (out of memory?)")
             if died and not running:
-                self.pool = self._start()
+                pool = processes(plan.at_once)
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in active_children():
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown()
+
+
+def processes(count: int) -> ProcessPoolExecutor:
+    """Each runs one experiment after another, on a share of the cores."""
+    threads = max(1, cores() // count)
+    return ProcessPoolExecutor(count, get_context("spawn"), initializer=begin, initargs=(threads,))
 
 
 def begin(threads: int) -> None:

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch.func import functional_call
 
 from anchorfl.data import Augmentation
-from anchorfl.models import BatchNorm
+from anchorfl.nn import BatchNorm
 
 pytest.importorskip("triton")
 interpreted = os.environ.get("TRITON_INTERPRET") == "1"

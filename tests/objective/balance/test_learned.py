@@ -8,17 +8,17 @@ import pytest
 import torch
 
 from anchorfl.data import ImageStore
-from anchorfl.objective import Balance, Moment, Uncertainty
+from anchorfl.methods import METHODS
+from anchorfl.objective import BALANCES, Balance, Moment, Uncertainty
 from anchorfl.objective.balance.annealed import AnnealedGamma
 from anchorfl.objective.balance.closed_form import ClosedForm
-from anchorfl.registry import BALANCES, METHODS
 from anchorfl.runs import read_run
 from anchorfl.settings import resolve
 from anchorfl.site.optimizer import trained
 from anchorfl.tensors import section
 from tests.conftest import RECORDS, make_trainer
 from tests.objective.balance.conftest import facts, losses, settled
-from tests.site.test_training import COUNTS, make_batch
+from tests.site.test_step import COUNTS, make_batch
 
 B, A, S, GAMMA = 6.0, 0.5, 0.4, 0.05
 STATIONARY = {

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from anchorfl.errors import UserError
-from anchorfl.registry import BALANCES, Registry
+from anchorfl.objective import BALANCES
+from anchorfl.registry import Registry
 from anchorfl.settings import resolve
 from tests.objective.balance.conftest import facts, losses, settled
 

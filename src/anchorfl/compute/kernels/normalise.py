@@ -14,27 +14,26 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-TILE_ROWS, TILE_COLUMNS = 128, 64
-ELEMENTS = 4096
 PROGRAMS = 264
-FINISH_COLUMNS = 16
+ROWS, COLUMNS = tl.constexpr(128), tl.constexpr(64)
+"""A tile of column sums."""
+FINISHED, BLOCK = tl.constexpr(16), tl.constexpr(4096)
+"""Columns whose sums a program finishes, and elements that one is given."""
 
 
 @triton.jit
-def _moments(
-    x, weights, running_mean, pixels, partial, rows, C: tl.constexpr, R: tl.constexpr, W: tl.constexpr
-):
+def _moments(x, weights, running_mean, pixels, partial, rows, C: tl.constexpr):
     """Column sums of w d and w d^2 over this program's rows, d = x - running mean.
 
     The running mean is near the mean, so that E d^2 - (E d)^2 loses no digits.
     """
-    column = tl.program_id(1) * W + tl.arange(0, W)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     inside = column < C
     centre = tl.load(running_mean + column, mask=inside, other=0.0)
-    first = tl.zeros([R, W], tl.float32)
-    second = tl.zeros([R, W], tl.float32)
-    for block in range(tl.program_id(0), tl.cdiv(rows, R), tl.num_programs(0)):
-        row = block * R + tl.arange(0, R)
+    first = tl.zeros([ROWS, COLUMNS], tl.float32)
+    second = tl.zeros([ROWS, COLUMNS], tl.float32)
+    for block in range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0)):
+        row = block * ROWS + tl.arange(0, ROWS)
         weight = tl.load(weights + row // pixels, mask=row < rows, other=0.0)
         place = row.to(tl.int64)[:, None] * C + column[None, :]
         value = tl.load(x + place, mask=(row < rows)[:, None] & inside[None, :], other=0.0)
@@ -47,10 +46,10 @@ def _moments(
 
 
 @triton.jit
-def _totals(partial, programs, column, inside, C: tl.constexpr, W: tl.constexpr):
+def _totals(partial, programs, column, inside, C: tl.constexpr):
     """Sums over programs of the two rows of partial sums."""
-    first = tl.zeros([64, W], tl.float32)
-    second = tl.zeros([64, W], tl.float32)
+    first = tl.zeros([64, FINISHED], tl.float32)
+    second = tl.zeros([64, FINISHED], tl.float32)
     for block in range(0, programs, 64):
         program = block + tl.arange(0, 64)
         mask = (program < programs)[:, None] & inside[None, :]
@@ -85,13 +84,12 @@ def _finish_forward(
     samples,
     pixels,
     C: tl.constexpr,
-    W: tl.constexpr,
 ):
     """y = factor x + offset, mean, 1/sqrt(var + eps): four rows; the running statistics move."""
-    column = tl.program_id(0) * W + tl.arange(0, W)
+    column = tl.program_id(0) * FINISHED + tl.arange(0, FINISHED)
     inside = column < C
     count = _count(weights, samples, pixels)
-    first, second = _totals(partial, programs, column, inside, C, W)
+    first, second = _totals(partial, programs, column, inside, C)
     centre = tl.load(running_mean + column, mask=inside, other=0.0)
     spread = tl.load(running_var + column, mask=inside, other=1.0)
     whole = tl.maximum(count, 1.0)
@@ -112,24 +110,14 @@ def _finish_forward(
 
 
 @triton.jit
-def _apply(
-    x,
-    residual,
-    statistics,
-    y,
-    elements,
-    C: tl.constexpr,
-    ADD: tl.constexpr,
-    RECTIFY: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+def _apply(x, residual, statistics, y, elements, C: tl.constexpr, RECTIFY: tl.constexpr):
     """y = factor x + offset, plus the residual, rectified."""
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     mask = place < elements
     column = (place % C).to(tl.int32)
     value = tl.load(x + place, mask=mask, other=0.0).to(tl.float32)
     value = value * tl.load(statistics + column) + tl.load(statistics + C + column)
-    if ADD:
+    if residual is not None:
         value += tl.load(residual + place, mask=mask, other=0.0).to(tl.float32)
     if RECTIFY:
         value = tl.maximum(value, 0.0)
@@ -137,12 +125,10 @@ def _apply(
 
 
 @triton.jit
-def _rectified(
-    gradient, value, y, place, mask, factor, offset, ADD: tl.constexpr, RECTIFY: tl.constexpr
-):
+def _rectified(gradient, value, y, place, mask, factor, offset, RECTIFY: tl.constexpr):
     """The gradient before the rectifier; without a residual y is found again from x."""
     if RECTIFY:
-        if ADD:
+        if y is not None:
             result = tl.load(y + place, mask=mask, other=0.0).to(tl.float32)
         else:
             result = value * factor + offset
@@ -151,35 +137,23 @@ def _rectified(
 
 
 @triton.jit
-def _gradient_sums(
-    x,
-    y,
-    gradient,
-    statistics,
-    partial,
-    rows,
-    C: tl.constexpr,
-    ADD: tl.constexpr,
-    RECTIFY: tl.constexpr,
-    R: tl.constexpr,
-    W: tl.constexpr,
-):
+def _gradient_sums(x, y, gradient, statistics, partial, rows, C: tl.constexpr, RECTIFY: tl.constexpr):
     """Column sums of g and g xhat over this program's rows."""
-    column = tl.program_id(1) * W + tl.arange(0, W)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     inside = column < C
     mean = tl.load(statistics + 2 * C + column, mask=inside, other=0.0)[None, :]
     inverse = tl.load(statistics + 3 * C + column, mask=inside, other=0.0)[None, :]
     factor = tl.load(statistics + column, mask=inside, other=0.0)[None, :]
     offset = tl.load(statistics + C + column, mask=inside, other=0.0)[None, :]
-    first = tl.zeros([R, W], tl.float32)
-    second = tl.zeros([R, W], tl.float32)
-    for block in range(tl.program_id(0), tl.cdiv(rows, R), tl.num_programs(0)):
-        row = block * R + tl.arange(0, R)
+    first = tl.zeros([ROWS, COLUMNS], tl.float32)
+    second = tl.zeros([ROWS, COLUMNS], tl.float32)
+    for block in range(tl.program_id(0), tl.cdiv(rows, ROWS), tl.num_programs(0)):
+        row = block * ROWS + tl.arange(0, ROWS)
         mask = (row < rows)[:, None] & inside[None, :]
         place = row.to(tl.int64)[:, None] * C + column[None, :]
         value = tl.load(x + place, mask=mask, other=0.0).to(tl.float32)
         given = tl.load(gradient + place, mask=mask, other=0.0).to(tl.float32)
-        given = _rectified(given, value, y, place, mask, factor, offset, ADD, RECTIFY)
+        given = _rectified(given, value, y, place, mask, factor, offset, RECTIFY)
         first += given
         second += given * (value - mean) * inverse
     place = partial + tl.program_id(0) * 2 * C + column
@@ -188,14 +162,12 @@ def _gradient_sums(
 
 
 @triton.jit
-def _finish_backward(
-    partial, weights, means, sums, programs, samples, pixels, C: tl.constexpr, W: tl.constexpr
-):
+def _finish_backward(partial, weights, means, sums, programs, samples, pixels, C: tl.constexpr):
     """The gradients of bias and scale, and the same over the count."""
-    column = tl.program_id(0) * W + tl.arange(0, W)
+    column = tl.program_id(0) * FINISHED + tl.arange(0, FINISHED)
     inside = column < C
     whole = tl.maximum(_count(weights, samples, pixels), 1.0)
-    first, second = _totals(partial, programs, column, inside, C, W)
+    first, second = _totals(partial, programs, column, inside, C)
     tl.store(sums + column, first, mask=inside)
     tl.store(sums + C + column, second, mask=inside)
     tl.store(means + column, first / whole, mask=inside)
@@ -215,9 +187,7 @@ def _apply_backward(
     pixels,
     elements,
     C: tl.constexpr,
-    ADD: tl.constexpr,
     RECTIFY: tl.constexpr,
-    BLOCK: tl.constexpr,
 ):
     """dx = factor (g - w (mean g + xhat mean(g xhat))); the residual's gradient is g."""
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -228,8 +198,8 @@ def _apply_backward(
     offset = tl.load(statistics + C + column)
     value = tl.load(x + place, mask=mask, other=0.0).to(tl.float32)
     given = tl.load(gradient + place, mask=mask, other=0.0).to(tl.float32)
-    given = _rectified(given, value, y, place, mask, factor, offset, ADD, RECTIFY)
-    if ADD:
+    given = _rectified(given, value, y, place, mask, factor, offset, RECTIFY)
+    if to_residual is not None:
         tl.store(to_residual + place, given.to(to_residual.dtype.element_ty), mask=mask)
     away = (value - tl.load(statistics + 2 * C + column)) * tl.load(statistics + 3 * C + column)
     common = tl.load(means + column) + away * tl.load(means + C + column)
@@ -249,26 +219,24 @@ def _sizes(x: Tensor) -> tuple[int, int, int]:
 def _partial_sums(kernel, x: Tensor, *arguments, **switches) -> Tensor:
     """Run a kernel of column sums over x; returns programs x 2 x channels."""
     samples, channels, pixels = _sizes(x)
-    rows, groups = samples * pixels, triton.cdiv(channels, TILE_COLUMNS)
-    programs = max(1, min(triton.cdiv(rows, TILE_ROWS), PROGRAMS // groups))
+    rows, groups = samples * pixels, triton.cdiv(channels, COLUMNS.value)
+    programs = max(1, min(triton.cdiv(rows, ROWS.value), PROGRAMS // groups))
     partial = torch.empty(programs, 2, channels, device=x.device)
-    tile = {"R": TILE_ROWS, "W": TILE_COLUMNS, "num_warps": 8}
-    kernel[programs, groups](x, *arguments, partial, rows, C=channels, **tile, **switches)
+    kernel[programs, groups](x, *arguments, partial, rows, C=channels, num_warps=8, **switches)
     return partial
 
 
 def _finish(kernel, partial: Tensor, x: Tensor, *arguments) -> None:
     """Run a kernel that adds up partial sums, a few columns per program."""
     samples, channels, pixels = _sizes(x)
-    grid = (triton.cdiv(channels, FINISH_COLUMNS),)
-    sizes = (len(partial), samples, pixels)
-    kernel[grid](partial, *arguments, *sizes, C=channels, W=FINISH_COLUMNS)
+    grid = (triton.cdiv(channels, FINISHED.value),)
+    kernel[grid](partial, *arguments, len(partial), samples, pixels, C=channels)
 
 
 def _elementwise(kernel, x: Tensor, *arguments, **switches) -> None:
     """Run a kernel over all of x, a block of elements per program."""
-    grid, channels = (triton.cdiv(x.numel(), ELEMENTS),), x.shape[1]
-    kernel[grid](x, *arguments, x.numel(), C=channels, BLOCK=ELEMENTS, **switches)
+    grid = (triton.cdiv(x.numel(), BLOCK.value),)
+    kernel[grid](x, *arguments, x.numel(), C=x.shape[1], **switches)
 
 
 class TrainingNorm(torch.autograd.Function):
@@ -285,23 +253,22 @@ class TrainingNorm(torch.autograd.Function):
         _finish(_finish_forward, partial, x, weights, *layer)
         y = _applied(x, residual, statistics, rectify)
         ctx.add, ctx.rectify = residual is not None, rectify
-        ctx.save_for_backward(x, y if ctx.add and rectify else x, weights, statistics)
+        ctx.save_for_backward(x, y if ctx.add and rectify else None, weights, statistics)
         return y
 
     @staticmethod
     def backward(ctx, gradient):
         x, y, weights, statistics = ctx.saved_tensors
         gradient = _rows_last(gradient)
-        switches = {"ADD": ctx.add, "RECTIFY": ctx.rectify}
-        partial = _partial_sums(_gradient_sums, x, y, gradient, statistics, **switches)
+        partial = _partial_sums(_gradient_sums, x, y, gradient, statistics, RECTIFY=ctx.rectify)
         means, sums = torch.empty(2, 2, x.shape[1], device=x.device).unbind()
         _finish(_finish_backward, partial, x, weights, means, sums)
         to_x = torch.empty_like(x)
-        to_residual = torch.empty_like(x) if ctx.add else to_x
-        given = (y, gradient, weights, statistics, means)
-        _elementwise(_apply_backward, x, *given, to_x, to_residual, _sizes(x)[2], **switches)
+        to_residual = torch.empty_like(x) if ctx.add else None
+        given = (y, gradient, weights, statistics, means, to_x, to_residual, _sizes(x)[2])
+        _elementwise(_apply_backward, x, *given, RECTIFY=ctx.rectify)
         to_bias, to_scale = sums.unbind()
-        return to_x, to_residual if ctx.add else None, to_scale, to_bias, *[None] * 6
+        return to_x, to_residual, to_scale, to_bias, *[None] * 6
 
 
 normalise_in_training = TrainingNorm.apply
@@ -316,7 +283,6 @@ def normalise(x, residual, scale, bias, mean, variance, eps: float, rectify: boo
 
 def _applied(x: Tensor, residual: Tensor | None, statistics: Tensor, rectify: bool) -> Tensor:
     """relu(factor x + offset + residual), factor and offset the first two rows of `statistics`."""
-    y, add = torch.empty_like(x), residual is not None
-    beside = _rows_last(residual) if add else x
-    _elementwise(_apply, x, beside, statistics, y, ADD=add, RECTIFY=rectify)
+    y, beside = torch.empty_like(x), None if residual is None else _rows_last(residual)
+    _elementwise(_apply, x, beside, statistics, y, RECTIFY=rectify)
     return y

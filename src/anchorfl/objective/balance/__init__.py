@@ -3,40 +3,7 @@
 These modules import torch where they make tensors, so that a forecast can use their formulas without.
 """
 
-from anchorfl.objective.balance import annealed, bank, closed_form, revised
-from anchorfl.objective.balance.base import (
-    EXPLODED,
-    Balance,
-    ClientFacts,
-    Losses,
-    Point,
-    RoundMeans,
-    Setting,
-    yardstick,
-)
-from anchorfl.objective.balance.entropy import label_entropy
-from anchorfl.objective.balance.fixed import Given, NoAlignment
-from anchorfl.objective.balance.uncertainty import Uncertainty
-from anchorfl.registry import BALANCES
-
-__all__ = [
-    "EXPLODED",
-    "Balance",
-    "ClientFacts",
-    "Given",
-    "Losses",
-    "NoAlignment",
-    "Point",
-    "RoundMeans",
-    "Setting",
-    "Uncertainty",
-    "annealed",
-    "bank",
-    "closed_form",
-    "label_entropy",
-    "revised",
-    "yardstick",
-]
+from anchorfl.objective.balance.base import BALANCES, Balance
 
 
 @BALANCES.family("torchjd")

@@ -1,4 +1,4 @@
-"""A lambda learned and annealed: V11, V12, their cures, and the forms that anneal elsewhere.
+"""A lambda learned and annealed: V11, V12, their cures, and the forms that anneal or punish otherwise.
 
 Notation as in `uncertainty`; s is the schedule's factor, gamma a floor under sa2.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from anchorfl.objective.balance.base import Balance, progress_option, schedule_option
+from anchorfl.objective.balance.base import BALANCES, Balance
 from anchorfl.objective.balance.uncertainty import Decoupled, Uncertainty
-from anchorfl.objective.maths import N, exp, ratio
+from anchorfl.objective.maths import N, exp, log1p, ratio, sqrt
+from anchorfl.objective.schedules import progress_option, schedule_option
 from anchorfl.options import option
-from anchorfl.registry import BALANCES
 
 GAMMA = "gamma / sa2 is added to what the sigmas see: a floor of 2 gamma under sa2"
 
@@ -157,3 +157,35 @@ class LogAnnealedGamma(LogAnnealed):
 
     def stationary(self, base: N, align: N, s: N) -> N:
         return ratio(s * base, align + 2 * self.gamma)
+
+
+@BALANCES.register("revised")
+@dataclass(frozen=True)
+class Revised(Uncertainty):
+    """Uncertainties whose penalty log(1 + x) stays above 0; x = e^u for B, e^v for A.
+
+    sigmas see     L/(2 x) + log(1 + x) for each loss L, detached
+    weights see    B + s lambda A, lambda detached
+    stationary     x = (L + sqrt(L^2 + 8 L))/4, lambda* = x(B)/x(A)
+    consequence    lambda grows as A^-1/2: slower, not bounded
+    source         Liebel and Koerner, 2018
+    """
+
+    schedule: str = schedule_option("linear")
+    progress: str = progress_option()
+
+    def objective(self, base: N, align: N, u: N, v: N, s: N) -> N:
+        return revised(base, u) + revised(align, v)
+
+    def stationary(self, base: N, align: N, s: N) -> N:
+        return ratio(revised_variance(base), revised_variance(align))
+
+    effective = Annealed.effective
+
+
+def revised(loss: N, logarithm: N) -> N:
+    return loss * exp(-logarithm) / 2 + log1p(exp(logarithm))
+
+
+def revised_variance(loss: N) -> N:
+    return (loss + sqrt(loss * loss + 8 * loss)) / 4

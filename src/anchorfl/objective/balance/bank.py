@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from anchorfl.errors import UserError
-from anchorfl.objective.balance.base import Balance, ClientFacts, Losses
+from anchorfl.objective.balance.base import BALANCES, Balance, ClientFacts, Losses
 from anchorfl.objective.maths import ratio
 from anchorfl.objective.schedules import Moment
 from anchorfl.options import option
-from anchorfl.registry import BALANCES
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from anchorfl.tensors import Tensors
+from anchorfl.tensors import Tensor, Tensors
 
 
 @BALANCES.register("stages")

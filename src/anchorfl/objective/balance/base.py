@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from anchorfl.errors import UserError
+from anchorfl.objective.course import Course, Point
 from anchorfl.objective.maths import N, ratio
-from anchorfl.objective.schedules import Moment
-from anchorfl.options import option
-from anchorfl.registry import SCHEDULES
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from anchorfl.tensors import Tensors
+from anchorfl.objective.schedules import SCHEDULES, Moment
+from anchorfl.registry import Registry
+from anchorfl.tensors import Tensor, Tensors
 
 EXPLODED = 10.0
 """An effective lambda of this many yardsticks has exploded."""
@@ -42,43 +37,6 @@ class Losses(NamedTuple):
     base: Tensor
     align: Tensor
     classification: Tensor
-
-
-@dataclass(frozen=True)
-class RoundMeans:
-    """A round as a forecast sees it: mean losses, the clip factor of the sigmas, steps."""
-
-    base: float
-    align: float
-    clip: float = 1.0
-    steps: int = 40
-
-
-@dataclass(frozen=True)
-class Point:
-    """A forecast lambda at the end of a round."""
-
-    round: int
-    raw: float
-    effective: float
-    stationary: float | None
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What of an experiment a lambda feels beside the losses."""
-
-    rounds: int
-    local_epochs: int = 1
-    reset_optimizer: bool = False
-    rate: Callable[[float], float] = lambda progress: 1.0
-
-    def moment(self, epoch: int) -> Moment:
-        return Moment(epoch, self.rounds * self.local_epochs, self.local_epochs)
-
-    def last_moment(self, number: int) -> Moment:
-        """The last epoch of a round."""
-        return self.moment((number + 1) * self.local_epochs - 1)
 
 
 @dataclass(frozen=True)
@@ -146,30 +104,18 @@ class Balance(ABC):
         """What to do against a lambda that ran away, where a floor of 2 gamma would hold it."""
         return ""
 
-    def forecast(
-        self,
-        rounds: Sequence[RoundMeans],
-        class_counts: Sequence[int],
-        setting: Setting,
-        known: tuple[float, float] | None,
-    ) -> list[Point]:
-        """Lambda at the end of every round; `known` are u and v after round 0, where recorded."""
+    def forecast(self, course: Course) -> list[Point]:
+        """Lambda at the end of every round."""
         raise UserError("this method has no lambda that can be forecast")
 
-
-def progress_option() -> str:
-    chosen: str = option(
-        "epoch",
-        "what s(p) follows: epochs completed, or rounds completed: epoch, round",
-        choices=("epoch", "round"),
-    )
-    return chosen
+    def last_factors(self, course: Course) -> list[float]:
+        """s in the last epoch of every round."""
+        moments = map(course.setting.last_moment, range(len(course.rounds)))
+        return [self.anneal(moment) for moment in moments]
 
 
-def schedule_option(default: str) -> str:
-    chosen: str = option(
-        default,
-        "anneal factor s(p) over the run's progress p: constant, linear, cosine",
-        choices=SCHEDULES,
-    )
-    return chosen
+MODULES = ("annealed", "bank", "closed_form")
+"""Where this package's own balances are registered."""
+BALANCES: Registry[type[Balance]] = Registry(
+    "balance", *(f"anchorfl.objective.balance.{name}" for name in MODULES)
+)

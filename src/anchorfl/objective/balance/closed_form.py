@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from anchorfl.objective.balance.base import (
-    Balance,
-    ClientFacts,
-    Losses,
-    Point,
-    RoundMeans,
-    Setting,
-    progress_option,
-    schedule_option,
-)
+from anchorfl.objective.balance.base import BALANCES, Balance, ClientFacts, Losses
+from anchorfl.objective.course import Course, Point
 from anchorfl.objective.maths import N, ratio
+from anchorfl.objective.schedules import progress_option, schedule_option
 from anchorfl.options import option
-from anchorfl.registry import BALANCES
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from anchorfl.tensors import Tensors
+from anchorfl.tensors import Tensor, Tensors
 
 
 @BALANCES.register("closed-form")
@@ -67,16 +53,9 @@ class ClosedForm(Balance):
             "lambda_stationary": self.stationary(losses.base, losses.align, anneal),
         }
 
-    def forecast(
-        self,
-        rounds: Sequence[RoundMeans],
-        class_counts: Sequence[int],
-        setting: Setting,
-        known: tuple[float, float] | None,
-    ) -> list[Point]:
-        points = []
-        for number, each in enumerate(rounds):
-            s = self.anneal(setting.last_moment(number))
-            now = self.stationary(each.base, each.align, s)
-            points.append(Point(number, now, now, now))
-        return points
+    def forecast(self, course: Course) -> list[Point]:
+        settled = [
+            self.stationary(means.base, means.align, s)
+            for means, s in zip(course.rounds, self.last_factors(course), strict=True)
+        ]
+        return [Point(k, now, now, now) for k, now in enumerate(settled)]

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from anchorfl.objective.balance.base import BALANCES
 from anchorfl.objective.balance.fixed import Given
 from anchorfl.options import option
-from anchorfl.registry import BALANCES
 
 
 @BALANCES.register("entropy")

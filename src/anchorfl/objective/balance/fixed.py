@@ -5,25 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from anchorfl.objective.balance.base import (
-    Balance,
-    ClientFacts,
-    Losses,
-    Point,
-    RoundMeans,
-    Setting,
-    progress_option,
-    schedule_option,
-)
+from anchorfl.objective.balance.base import BALANCES, Balance, ClientFacts, Losses
+from anchorfl.objective.course import Course, Point
+from anchorfl.objective.schedules import progress_option, schedule_option
 from anchorfl.options import option
-from anchorfl.registry import BALANCES
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from anchorfl.tensors import Tensors
+from anchorfl.tensors import Tensor, Tensors
 
 
 @BALANCES.register("none")
@@ -61,16 +48,9 @@ class Given(Balance):
     def readings(self, losses: Losses, state: Tensors, anneal: Tensor) -> Tensors:
         return {"lambda_raw": state["lambda"], "lambda_effective": anneal * state["lambda"]}
 
-    def forecast(
-        self,
-        rounds: Sequence[RoundMeans],
-        class_counts: Sequence[int],
-        setting: Setting,
-        known: tuple[float, float] | None,
-    ) -> list[Point]:
-        raw = self.given(class_counts)
-        factors = [self.anneal(setting.last_moment(number)) for number in range(len(rounds))]
-        return [Point(number, raw, s * raw, None) for number, s in enumerate(factors)]
+    def forecast(self, course: Course) -> list[Point]:
+        raw = self.given(course.class_counts)
+        return [Point(k, raw, s * raw, None) for k, s in enumerate(self.last_factors(course))]
 
 
 @BALANCES.register("fixed")

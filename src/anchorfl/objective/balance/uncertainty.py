@@ -10,30 +10,15 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from anchorfl.objective.balance.base import (
-    EXPLODED,
-    Balance,
-    ClientFacts,
-    Losses,
-    Point,
-    RoundMeans,
-    Setting,
-    yardstick,
-)
+from anchorfl.objective.balance.base import BALANCES, EXPLODED, Balance, ClientFacts, Losses, yardstick
 from anchorfl.objective.balance.entropy import entropy_lambda
-from anchorfl.objective.balance.sigma_forecast import integrate
-from anchorfl.objective.maths import LOG_LIMIT, N, bounded, exp, ratio
+from anchorfl.objective.course import Course, Point
+from anchorfl.objective.maths import LOG_LIMIT, N, bounded, clamp, exp, ratio
 from anchorfl.options import option
-from anchorfl.registry import BALANCES
+from anchorfl.tensors import Tensor, Tensors
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from anchorfl.tensors import Tensors
-
-STARTS = ("zero", "local-first", "entropy")
+NUDGE = 1e-5
 
 
 def log_variances(state: Tensors) -> tuple[Tensor, Tensor]:
@@ -54,7 +39,7 @@ class Uncertainty(Balance):
     start: str = option(
         "zero",
         "first u and v: zero (0, 0), local-first (-1, 0), entropy (lambda is V9's)",
-        choices=STARTS,
+        choices=("zero", "local-first", "entropy"),
     )
     sigma_lr: float = option(0.05, "learning rate of u and v, under train.schedule", at_least=0)
     sigma_momentum: float = option(0.9, "momentum of u and v", at_least=0, below=1)
@@ -136,14 +121,65 @@ class Uncertainty(Balance):
     def cure(self, gamma: float) -> str:
         return f"Use v12-gamma with align.gamma={gamma:.2g} or more."
 
-    def forecast(
-        self,
-        rounds: Sequence[RoundMeans],
-        class_counts: Sequence[int],
-        setting: Setting,
-        known: tuple[float, float] | None,
-    ) -> list[Point]:
-        return integrate(self, rounds, class_counts, setting, known)
+    def forecast(self, course: Course) -> list[Point]:
+        """Every sigma step of every round, on losses that run from one round's mean to the next.
+
+        One is m <- beta m + c g, x <- x - eta m for x = u and v, with g the slope of the sigmas'
+        objective on the losses of the moment and c the clip factor.
+        """
+        setting, points = course.setting, []
+        u, v = self.first(course.class_counts)
+        speed_u = speed_v = 0.0
+        means = [(each.base, each.align, each.clip) for each in course.rounds]
+        curves = list(zip(*means, strict=True))
+        for number, now in enumerate(course.rounds):
+            if setting.reset_optimizer:
+                speed_u = speed_v = 0.0
+            for step in range(now.steps):
+                share = (step + 0.5) / now.steps
+                base, align, clip = (between(curve, number, share) for curve in curves)
+                epoch = number * setting.local_epochs + step * setting.local_epochs // now.steps
+                s = self.anneal(setting.moment(epoch))
+                slope_u, slope_v = slopes(self, base, align, u, v, s)
+                speed_u = self.sigma_momentum * speed_u + clip * slope_u
+                speed_v = self.sigma_momentum * speed_v + clip * slope_v
+                rate = self.sigma_lr * setting.rate((number + share) / setting.rounds)
+                u = clamp(u - rate * speed_u, -LOG_LIMIT, LOG_LIMIT)
+                v = clamp(v - rate * speed_v, -LOG_LIMIT, LOG_LIMIT)
+            if number == 0 and course.known:
+                u, v = course.known
+            s = self.anneal(setting.last_moment(number))
+            stationary = self.stationary(now.base, now.align, s)
+            points.append(Point(number, exp(u - v), self.effective(u, v, s), stationary))
+        return points
+
+
+def slopes(
+    balance: Uncertainty, base: float, align: float, u: float, v: float, s: float
+) -> tuple[float, float]:
+    """d/du and d/dv of what the sigmas see, by central differences, at the balance's pace."""
+
+    def seen(du: float, dv: float) -> float:
+        return balance.objective(base, align, u + du, v + dv, s)
+
+    pace = balance.pace(u) / (2 * NUDGE)
+    return (
+        pace * (seen(NUDGE, 0.0) - seen(-NUDGE, 0.0)),
+        pace * (seen(0.0, NUDGE) - seen(0.0, -NUDGE)),
+    )
+
+
+def between(means: Sequence[float], number: int, share: float) -> float:
+    """A loss `share` of the way through a round, on the line through the middles of the rounds.
+
+    Losses fall by factors, so the line is drawn in their logarithms where both are positive.
+    """
+    other = min(max(number + (1 if share > 0.5 else -1), 0), len(means) - 1)
+    weight = abs(share - 0.5)
+    here, there = means[number], means[other]
+    if here > 0 and there > 0:
+        return math.exp((1 - weight) * math.log(here) + weight * math.log(there))
+    return (1 - weight) * here + weight * there
 
 
 @BALANCES.register("decoupled")

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from math import inf
 
 from anchorfl.errors import UserError
-from anchorfl.registry import METHODS
-from anchorfl.report.compare.differing import REPEATED, SAME, telling_settings
+from anchorfl.methods import METHODS
 from anchorfl.report.console import printable
-from anchorfl.runs import Run
+from anchorfl.runs import INCIDENTAL, Run, top
 
+SAME = ("data.name", "partition.kind", "partition.alpha", "partition.clients")
+"""What runs must share to be compared."""
+REPEATED = ("seed", "partition.seed")
+OWN = ("align.", "fusion")
+"""Settings that a run holds where its method or a fusion of its has them."""
+Settings = tuple[tuple[str, str], ...]
 NUMBER = re.compile(r"-?\d+(\.\d*)?(e[+-]?\d+)?")
 
 
 @dataclass(frozen=True)
 class Group:
-    """Runs of one method that differ in their seeds alone; `settings` tell it from other groups.
+    """Runs of one method that differ in their seeds alone; `settings` tell it from its other groups.
 
     `name` is what their own settings call them (`label`), if they agree and no other group has it.
     """
@@ -39,8 +46,7 @@ class Group:
 
     @property
     def largest_lambda(self) -> float | None:
-        found = [run.largest_lambda for run in self.runs if run.largest_lambda is not None]
-        return max(found, default=None)
+        return top(run.largest_lambda for run in self.runs)
 
     @property
     def primary(self) -> str | None:
@@ -65,19 +71,53 @@ def seed_of(run: Run) -> str:
 
 
 def group_runs(runs: Sequence[Run]) -> list[Group]:
-    """By method and every setting that differs, seeds and machines aside, in the order of methods."""
-    refuse_unfinished(runs)
+    """By method, in the order of `anchorfl methods`, and by every setting that differs within one."""
+    for run in runs:
+        if run.summary.status != "finished":
+            raise UserError(f"{run.folder}: did not finish, so it has no final accuracy to compare")
     refuse_different_data(runs)
     known = METHODS.names()
-    groups: list[Group] = []
-    for run, own in zip(runs, telling_settings(runs), strict=True):
-        alike = [group for group in groups if (group.method, group.settings) == (run.method, own)]
-        if alike:
-            alike[0].runs.append(run)
-        else:
-            groups.append(Group(run.method, own, [run]))
+    methods = {run.method for run in runs}
+    groups = []
+    for method in sorted(methods, key=lambda name: (known.index(name) if name in known else inf, name)):
+        alike = [run for run in runs if run.method == method]
+        keys = differing(alike)
+        by_settings: dict[Settings, list[Run]] = {}
+        for run in alike:
+            own = tuple((key, value) for key, value in settings_of(run).items() if key in keys)
+            by_settings.setdefault(own, []).append(run)
+        for settings in sorted(by_settings, key=in_order):
+            groups.append(Group(method, dict(settings), by_settings[settings]))
     refuse_repetitions(groups)
-    return sorted(named(groups), key=lambda group: place_of(group, known))
+    return named(groups)
+
+
+def differing(runs: Sequence[Run]) -> list[str]:
+    """The settings in which runs differ, seeds and machines aside."""
+    every = [settings_of(run) for run in runs]
+    keys = dict.fromkeys(key for settings in every for key in settings)
+    found = []
+    for key in keys:
+        having = [each for each in every if key in each or not key.startswith(OWN)]
+        if len({settings.get(key) for settings in having}) > 1:
+            found.append(key)
+    return found
+
+
+def settings_of(run: Run) -> dict[str, str]:
+    """By key, with a hash of the user's own code that the run was made by."""
+    code = sha256(json.dumps(dict(run.code), sort_keys=True).encode()).hexdigest()[:6]
+    ignored = {"method", *SAME, *REPEATED, *INCIDENTAL}
+    own = {key: str(value) for key, value in sorted(run.settings.items()) if key not in ignored}
+    return {"code": code, **own}
+
+
+def in_order(settings: Settings) -> list[tuple[str, float, str]]:
+    """Numbers by size, before words."""
+    return [
+        (key, float(value), "") if NUMBER.fullmatch(value) else (key, inf, value)
+        for key, value in settings
+    ]
 
 
 def named(groups: Sequence[Group]) -> list[Group]:
@@ -88,27 +128,6 @@ def named(groups: Sequence[Group]) -> list[Group]:
         replace(group, name=name if names.count(name) == 1 else None)
         for group, name in zip(groups, names, strict=True)
     ]
-
-
-def place_of(group: Group, known: Sequence[str]) -> tuple[int, str, list[tuple[str, float, str]]]:
-    """As `anchorfl methods` lists them, those that are not installed here last; then by settings."""
-    method = group.method
-    return (
-        known.index(method) if method in known else len(known),
-        method,
-        [(key, *in_order(value)) for key, value in group.settings.items()],
-    )
-
-
-def in_order(value: str) -> tuple[float, str]:
-    """Numbers by size, before words."""
-    return (float(value), "") if NUMBER.fullmatch(value) else (inf, value)
-
-
-def refuse_unfinished(runs: Sequence[Run]) -> None:
-    for run in runs:
-        if run.summary.status != "finished":
-            raise UserError(f"{run.folder}: did not finish, so it has no final accuracy to compare")
 
 
 def refuse_different_data(runs: Sequence[Run]) -> None:

@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from statistics import mean, stdev
 
-from anchorfl.report.compare.groups import Group, all_fusions, draws, one_line
+from anchorfl.report.compare.groups import OWN, Group, all_fusions, differing, draws, one_line, seed_of
 from anchorfl.report.compare.sign_flip import sign_flip_p
 from anchorfl.report.numbers import NONE, counted, percent, quantity
-
-
-@dataclass(frozen=True)
-class Table:
-    """The first `names` columns are words, the others numbers; `best` are (row, column)."""
-
-    name: str
-    title: str
-    headings: list[str]
-    rows: list[list[str]]
-    names: int = 1
-    best: frozenset[tuple[int, int]] = frozenset()
+from anchorfl.report.table_files import Table
 
 
 def accuracy_table(groups: Sequence[Group]) -> Table:
-    """A row per group, a column per fusion, the best of each marked."""
+    """A row per group, a column per fusion, the best of each marked as far as it is written."""
     fusions = all_fusions(groups)
     several = len({tuple(group.seeds) for group in groups}) > 1
     names = ["method", "seeds"] if several else ["method"]
     rows = []
     for group in groups:
         words = [group.label, " ".join(group.seeds)][: len(names)]
-        cells = [mean_and_deviation(group.accuracy(name)) for name in fusions]
+        cells = [written(group.accuracy(name).values()) for name in fusions]
         rows.append([*words, *cells, quantity(group.largest_lambda)])
-    best = {
-        (row, column)
-        for column, name in enumerate(fusions, len(names))
-        for row in best_rows([group.accuracy(name) for group in groups])
-    }
+    best = set()
+    for column, name in enumerate(fusions, len(names)):
+        found = [group.accuracy(name) for group in groups]
+        means = {row: round(100 * mean(own.values()), 1) for row, own in enumerate(found) if own}
+        if len(means) > 1:
+            best |= {(row, column) for row in means if means[row] == max(means.values())}
     headings = [*names, *(fusion_words(name, groups) for name in fusions), "largest lambda"]
     title = accuracy_title(groups)
     return Table("accuracy", title, headings, rows, len(names), frozenset(best))
@@ -45,13 +34,12 @@ def accuracy_table(groups: Sequence[Group]) -> Table:
 
 def accuracy_by_fusion(groups: Sequence[Group]) -> Table:
     """The same where there is no room for a column per fusion."""
-    rows = [
-        [fusion_words(name, [group]), group.label, mean_and_deviation(group.accuracy(name)),
-         quantity(group.largest_lambda)]
-        for name in all_fusions(groups)
-        for group in groups
-        if group.accuracy(name)
-    ]  # fmt: skip
+    rows = []
+    for name in all_fusions(groups):
+        for group in groups:
+            own = group.accuracy(name).values()
+            words = [fusion_words(name, [group]), group.label]
+            rows += [[*words, written(own), quantity(group.largest_lambda)]] if own else []
     headings = ["fusion", "method", "accuracy", "largest lambda"]
     return Table("accuracy", accuracy_title(groups), headings, rows, names=2)
 
@@ -68,7 +56,7 @@ def difference_table(groups: Sequence[Group], baseline: Group) -> Table:
             own = group.accuracy(name)
             paired = [own[seed] - reference[seed] for seed in sorted(own.keys() & reference.keys())]
             if paired and group is not baseline:
-                cells = [signed(paired), quantity(sign_flip_p(paired)), str(len(paired))]
+                cells = [written(paired, signed=True), quantity(sign_flip_p(paired)), str(len(paired))]
                 rows.append([fusion_words(name, [group]), group.label, *cells])
     title = (
         f"accuracy minus that of {baseline.label}, points, on {setting(groups)}: mean ± standard"
@@ -95,54 +83,53 @@ def accuracy_title(groups: Sequence[Group]) -> str:
 
 
 def setting(groups: Sequence[Group]) -> str:
-    """What all the runs share: data set, draw, clients; and what they were tested on."""
-    shared = groups[0].runs[0].settings
+    """What all the runs share: data set, draw, clients; and the number of their test images."""
+    runs = [run for group in groups for run in group.runs]
+    shared, sizes = runs[0].settings, {run.summary.test_images() for run in runs}
     draw = f"{shared['partition.kind']}, alpha {shared['partition.alpha']}"
     clients = f"{shared['partition.clients']} clients"
-    return one_line(f"{shared['data.name']} ({draw}, {clients}{tested(groups)})")
-
-
-def tested(groups: Sequence[Group]) -> str:
-    """The number of test images, from fewest to most; nothing where a run does not hold it."""
-    found = {run.summary.test_images() for group in groups for run in group.runs}
-    sizes = sorted(size for size in found if size is not None)
-    if len(sizes) < len(found):
-        return ""
-    fewest = f"{sizes[0]:,} to " if len(sizes) > 1 else ""
-    return f", {fewest}{counted(sizes[-1], 'test image')}"
+    (images,) = sizes if len(sizes) == 1 else [None]
+    tested = "" if images is None else f", {counted(images, 'test image')}"
+    return one_line(f"{shared['data.name']} ({draw}, {clients}{tested})")
 
 
 def note_on(groups: Sequence[Group]) -> str:
-    """Whose draws these are; and of whom the largest lambda is another than the raw one of others."""
-    found = {group.label: {run.lambda_reading for run in group.runs} for group in groups}
-    unlike = [label for label, readings in found.items() if "lambda_effective" in readings]
-    mixed = unlike and any("lambda_raw" in readings for readings in found.values())
-    lambdas = f"Largest lambda: the effective one of {', '.join(unlike)}, else the raw one."
-    drawn = draws([run for group in groups for run in group.runs])
-    return f"{drawn} {one_line(lambdas)}" if mixed else drawn
+    """Whose draws these are, what else sets methods apart, and which lambda is the largest."""
+    runs = [run for group in groups for run in group.runs]
+    told = {"code", *(key for group in groups for key in group.settings)}
+    others = [key for key in differing(runs) if key not in told and not key.startswith(OWN)]
+    notes = [draws(runs)]
+    if others:
+        notes.append(f"Methods also differ in {', '.join(others)}.")
+    readings = {group.label: {run.lambda_reading for run in group.runs} for group in groups}
+    unlike = [label for label, found in readings.items() if "lambda_effective" in found]
+    if unlike and any("lambda_raw" in found for found in readings.values()):
+        notes.append(f"Largest lambda: the effective one of {', '.join(unlike)}, else the raw one.")
+    return one_line(" ".join(notes))
 
 
-def mean_and_deviation(by_seed: Mapping[str, float]) -> str:
-    values = list(by_seed.values())
-    if not values:
+def written(shares: Collection[float], signed: bool = False) -> str:
+    """The mean in percent, and the deviation where there is one; of differences with its sign."""
+    if not shares:
         return NONE
-    return percent(mean(values)) + deviation(values)
+    text = percent(mean(shares))
+    if signed:
+        text = f"{100 * mean(shares):+.1f}"
+        text = "0.0" if text[1:] == "0.0" else text
+    return f"{text} ± {percent(stdev(shares))}" if len(shares) > 1 else text
 
 
-def signed(differences: Sequence[float]) -> str:
-    if not differences:
-        return NONE
-    text = percent(mean(differences)).replace("-0.0", "0.0")
-    sign = "" if text.startswith("-") or text == "0.0" else "+"
-    return sign + text + deviation(differences)
-
-
-def deviation(values: Sequence[float]) -> str:
-    return f" ± {percent(stdev(values))}" if len(values) > 1 else ""
-
-
-def best_rows(columns: Sequence[Mapping[str, float]]) -> list[int]:
-    """Those whose written mean is the largest, where there is anything to compare."""
-    means = {row: mean(found.values()) for row, found in enumerate(columns) if found}
-    top = percent(max(means.values(), default=None))
-    return [row for row, value in means.items() if len(means) > 1 and percent(value) == top]
+def tidy(groups: Sequence[Group]) -> list[list[object]]:
+    """Headings, then a row per run and fusion with one value per cell; numbers are not rounded."""
+    differing = list(dict.fromkeys(key for group in groups for key in group.settings))
+    rows: list[list[object]] = [
+        ["run", "method", *differing, "seed", "fusion", "accuracy", "largest lambda"]
+    ]
+    for group in groups:
+        for run in group.runs:
+            settings = [group.settings.get(key, run.settings.get(key, "")) for key in differing]
+            largest = "" if run.largest_lambda is None else run.largest_lambda
+            for name, share in (run.summary.final_accuracy or {}).items():
+                accuracy = round(100 * share, 6)
+                rows.append([run.folder, run.method, *settings, seed_of(run), name, accuracy, largest])
+    return rows

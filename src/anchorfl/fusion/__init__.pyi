@@ -1,0 +1,11 @@
+from anchorfl.fusion.averages import PrototypeHead as PrototypeHead
+from anchorfl.fusion.averages import mean_weights as mean_weights
+from anchorfl.fusion.base import FUSIONS as FUSIONS
+from anchorfl.fusion.base import MODULES as MODULES
+from anchorfl.fusion.base import SKETCH as SKETCH
+from anchorfl.fusion.base import Fusion as Fusion
+from anchorfl.fusion.base import Head as Head
+from anchorfl.fusion.base import ServerView as ServerView
+from anchorfl.fusion.base import built_fusions as built_fusions
+from anchorfl.fusion.base import sketch_sums as sketch_sums
+from anchorfl.fusion.base import stacked as stacked

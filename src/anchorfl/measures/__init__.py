@@ -1,0 +1,5 @@
+"""How right predictions are: accuracy, recall, calibration."""
+
+from anchorfl.doors import door
+
+__getattr__ = door(__name__, __file__)

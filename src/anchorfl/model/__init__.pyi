@@ -1,0 +1,17 @@
+from anchorfl.model.distillation import Source as Source
+from anchorfl.model.distillation import distill as distill
+from anchorfl.model.distillation import folder_source as folder_source
+from anchorfl.model.distillation import public_source as public_source
+from anchorfl.model.distillation import synthetic_source as synthetic_source
+from anchorfl.model.exporting import check_target as check_target
+from anchorfl.model.exporting import export as export
+from anchorfl.model.familiarity import Familiarity as Familiarity
+from anchorfl.model.fused import Card as Card
+from anchorfl.model.fused import FusedModel as FusedModel
+from anchorfl.model.fused import describer_in as describer_in
+from anchorfl.model.inference import Prediction as Prediction
+from anchorfl.model.inference import predict_images as predict_images
+from anchorfl.model.measuring import Measures as Measures
+from anchorfl.model.measuring import confusion_of as confusion_of
+from anchorfl.model.measuring import labelled as labelled
+from anchorfl.model.measuring import measure as measure

@@ -1,0 +1,14 @@
+from anchorfl.nn.batchnorm import BatchNorm as BatchNorm
+from anchorfl.nn.batchnorm import averaging as averaging
+from anchorfl.nn.batchnorm import batchnorms as batchnorms
+from anchorfl.nn.encoders import ENCODERS as ENCODERS
+from anchorfl.nn.encoders import EncoderFactory as EncoderFactory
+from anchorfl.nn.network import Look as Look
+from anchorfl.nn.network import Network as Network
+from anchorfl.nn.network import build_encoder as build_encoder
+from anchorfl.nn.network import build_network as build_network
+from anchorfl.nn.network import public_name as public_name
+from anchorfl.nn.network import shown as shown
+from anchorfl.nn.runner import LAYOUT as LAYOUT
+from anchorfl.nn.runner import Runner as Runner
+from anchorfl.nn.runner import Runners as Runners

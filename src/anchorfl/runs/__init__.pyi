@@ -1,0 +1,17 @@
+from anchorfl.runs.folder import INCIDENTAL as INCIDENTAL
+from anchorfl.runs.folder import RunFolder as RunFolder
+from anchorfl.runs.folder import folder_name as folder_name
+from anchorfl.runs.folder import holds_anything as holds_anything
+from anchorfl.runs.folder import new_folder as new_folder
+from anchorfl.runs.folder import put_aside as put_aside
+from anchorfl.runs.folder import put_away as put_away
+from anchorfl.runs.folder import refuse_used as refuse_used
+from anchorfl.runs.numbers import NONE as NONE
+from anchorfl.runs.numbers import counted as counted
+from anchorfl.runs.numbers import percent as percent
+from anchorfl.runs.numbers import quantity as quantity
+from anchorfl.runs.numbers import top as top
+from anchorfl.runs.run import Record as Record
+from anchorfl.runs.run import Run as Run
+from anchorfl.runs.run import read_run as read_run
+from anchorfl.runs.summary import Summary as Summary

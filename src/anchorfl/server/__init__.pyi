@@ -1,0 +1,11 @@
+from anchorfl.server.admission import Admission as Admission
+from anchorfl.server.admission import Refusal as Refusal
+from anchorfl.server.admission import what_is_lacking as what_is_lacking
+from anchorfl.server.checking import check_experiment as check_experiment
+from anchorfl.server.costs import Cost as Cost
+from anchorfl.server.evaluation import Fused as Fused
+from anchorfl.server.halves import SERVER_HALVES as SERVER_HALVES
+from anchorfl.server.halves import ServerHalf as ServerHalf
+from anchorfl.server.membership import without as without
+from anchorfl.server.robust import Belief as Belief
+from anchorfl.server.server import Server as Server
