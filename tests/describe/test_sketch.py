@@ -1,9 +1,10 @@
 import pytest
 import torch
 
-from anchorfl.data import ImageStore
+from anchorfl.data import ImageFacts, ImageStore
 from anchorfl.describe import Sketch, dead_leaves
 from anchorfl.describe import sketch as module
+from anchorfl.prepare import describer_for
 from anchorfl.settings import resolve
 from tests.conftest import make_site, make_trainer
 
@@ -47,7 +48,8 @@ def test_a_mirrored_sketch_is_that_of_the_mirror_image_too() -> None:
 @pytest.mark.parametrize(("data", "mirrored"), [("digits", False), ("svhn", False), ("cifar10", True)])
 def test_only_images_that_may_be_mirrored_are(data: str, mirrored: bool) -> None:
     config = resolve("v4", {"data.name": data, "data.root": "data"})
-    assert Sketch.drawn((3, 32, 32), *config.sketch).mirrored is mirrored
+    facts = ImageFacts((3, 32, 32), 10, (0.5,) * 3, (0.25,) * 3)
+    assert describer_for(config, facts, None).sketch.mirrored is mirrored
 
 
 def test_an_image_without_contrast_gives_finite_numbers() -> None:

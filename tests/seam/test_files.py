@@ -231,7 +231,7 @@ def test_a_refused_upload_is_the_first_thing_that_is_said(
             assert read_run(tmp_path / f"model-{number}").summary.sites == ["north", "west"]
     alone = command(*words, "-o", "none", cwd=tmp_path)
     assert (alone.returncode, alone.stderr.count("\n")) == (2, 1)
-    assert alone.stderr.startswith(f"error: {why}; 0 of 1 files")
+    assert alone.stderr.startswith(f"error: {why}; 0 of 1 uploads")
     assert not (tmp_path / "none").exists()
 
 

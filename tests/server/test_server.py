@@ -90,7 +90,7 @@ def test_an_answer_to_another_task_is_refused_under_its_sites_name(
     refusal = server.receive(uploads[1])
     assert str(refusal) == "the upload of south: answers another task"
     assert (server.uploads, server.refused) == ({}, [refusal])
-    with pytest.raises(UserError, match=r"0 of 1 uploads are admitted.*the upload of south"):
+    with pytest.raises(UserError, match=r"^the upload of south: .*; 0 of 1 uploads are admitted"):
         server.require_enough()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -61,21 +60,16 @@ def some_pictures(count: int, shape: Shape, textures: Tensor, draw: torch.Genera
     palette = draw_palette(count, channels, draw)
     pictures = torch.zeros(count, *shape, device=device)
     pixel = 1 / max(height, width)
-    for number in range(BEHIND):  # anywhere; radii fall as a power law: edges at all scales
-        radius = 0.06 / (0.1 + 0.9 * torch.rand(count, generator=draw))
-        centre = torch.rand(count, 2, generator=draw) * 1.4 - 0.2
-        radius = radius if number else torch.full_like(radius, 4)  # the first is the ground
-        layer = draw_layer(count, palette, pixel, draw, radius, centre)
+    for number in range(BEHIND):
+        layer = draw_leaf(count, palette, pixel, draw, ground=number == 0)
         pictures = paint(pictures, layer, textures, down, across)
     signed = round(count * SIGNED)
     written = write(pictures[:signed], draw_signs(signed, channels, pixel, draw), down, across)
     others = pictures[signed:]
     thing = torch.rand(len(others), 2, generator=draw) * 0.6 + 0.2
     own = draw_palette(len(others), channels, draw)
-    for _ in range(PARTS):  # of the thing in front: near its centre, in its colours
-        radius = 0.05 + 0.2 * torch.rand(len(others), generator=draw).square()
-        centre = thing + 0.12 * torch.randn(len(others), 2, generator=draw)
-        layer = draw_layer(len(others), own, pixel, draw, radius, centre)
+    for _ in range(PARTS):
+        layer = draw_part(len(others), own, thing, pixel, draw)
         others = paint(others, layer, textures, down, across)
     order = torch.randperm(count, generator=draw).to(device)
     pictures = torch.cat([written, others])[order]
@@ -99,7 +93,10 @@ def draw_palette(count: int, channels: int, draw: torch.Generator) -> Tensor:
 
 def draw_layer(
     count: int, palette: Tensor, pixel: float, draw: torch.Generator, radius: Tensor, centre: Tensor
-) -> Layer:    rand = partial(torch.rand, count, generator=draw)
+) -> Layer:
+    def rand(*size: int) -> Tensor:
+        return torch.rand(count, *size, generator=draw)
+
     swings = (rand() < 0.5).float()
     falling = 1 / torch.arange(2, HARMONICS + 2)
     channels = palette.shape[2]
@@ -122,6 +119,20 @@ def draw_layer(
     )
 
 
+def draw_leaf(count: int, palette: Tensor, pixel: float, draw: torch.Generator, ground: bool) -> Layer:
+    """Anywhere; radii fall as a power law, so that there are edges at all scales."""
+    radius = 0.06 / (0.1 + 0.9 * torch.rand(count, generator=draw))
+    centre = torch.rand(count, 2, generator=draw) * 1.4 - 0.2
+    return draw_layer(count, palette, pixel, draw, radius * 0 + 4 if ground else radius, centre)
+
+
+def draw_part(count: int, palette: Tensor, thing: Tensor, pixel: float, draw: torch.Generator) -> Layer:
+    """A part of the thing in front: near its centre, in its colours."""
+    radius = 0.05 + 0.2 * torch.rand(count, generator=draw).square()
+    centre = thing + 0.12 * torch.randn(count, 2, generator=draw)
+    return draw_layer(count, palette, pixel, draw, radius, centre)
+
+
 @dataclass(frozen=True)
 class Signs:
     """Signs in a row, as on a house or a page: N of everything; points are the pen's way, N x P x 2."""
@@ -137,7 +148,10 @@ def draw_signs(count: int, channels: int, pixel: float, draw: torch.Generator) -
 
     A row has one size, pen and colour; it is lighter or darker than what lies behind.
     """
-    rand = partial(torch.rand, count, generator=draw)
+
+    def rand(*size: int) -> Tensor:
+        return torch.rand(count, *size, generator=draw)
+
     heading = 2 * math.pi * rand(SIGNS, STROKES, 1)
     bend = 2 * math.pi * (rand(SIGNS, STROKES, 1) * 2 - 1) * (rand(SIGNS, STROKES, 1) < 0.6)
     along = torch.linspace(0, 1, POINTS)
